@@ -1,0 +1,16 @@
+//! The SDK door: newline-delimited JSON-RPC with programs that own an agent runtime, as the frames of the host.
+//! Pure computation; carriers, sessions and the loop are the host's. `README.md` says what is spoken and refused.
+
+mod conversation;
+mod json;
+mod message;
+mod options;
+mod state;
+mod translate;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::conversation::Conversation;
+
+transom_guest::export!(Conversation);

@@ -1,0 +1,194 @@
+//! `initialize`: what it refuses, what it asks of the host, when its values count.
+
+use insta::assert_snapshot;
+
+use super::*;
+
+#[test]
+fn c_1_a_handshake_checks_the_route_and_subscribes_before_it_is_answered() {
+    assert_snapshot!(play(&HANDSHAKE), @"");
+}
+
+#[test]
+fn a_shared_carrier_hears_only_of_its_own_sessions() {
+    // Decision 14. The option says otherwise where the operator wants it.
+    let scope = |setup| {
+        let asked = outputs(&play_in(setup, &HANDSHAKE)).remove(1);
+        asked.split_once("\"scope\":\"").expect("a scope").1.split_once('"').expect("its end").0.to_owned()
+    };
+    assert_eq!(scope(setup()), "all");
+    assert_eq!(scope(shared()), "owned");
+    assert_eq!(scope(with_options(r#"{"scope":"owned"}"#)), "owned");
+    assert_eq!(scope(Setup { options: r#" {"scope" : "all"} "#.to_owned(), ..shared() }), "all");
+}
+
+#[test]
+fn c_2_the_id_is_echoed_by_type_and_value() {
+    for id in ["2", "0", "-3.5", r#""""#] {
+        let initialize = HANDSHAKE[0].replace(r#""init-1""#, id);
+        let said = outputs(&play(&[&initialize, HANDSHAKE[1], HANDSHAKE[2]]));
+        let answer = r#"unit {"jsonrpc":"2.0","id":ID,"result":{"serverInfo":{"name":"deepseek-harness-sdk-runtime","version":"0.0.1"}}}"#;
+        assert_eq!(said.last(), Some(&answer.replace("ID", id)));
+    }
+}
+
+#[track_caller]
+fn refused(params: &str, message: &str) {
+    let line = format!(r#"0 unit {{"jsonrpc":"2.0","id":1,"method":"initialize"{params}}}"#);
+    let answer = format!(r#"unit {{"jsonrpc":"2.0","id":1,"error":{{"code":-32603,"message":"{message}"}}}}"#);
+    assert_eq!(outputs(&play(&[&line])), [answer]);
+}
+
+#[test]
+fn c_3_a_token_limit_is_a_positive_safe_integer() {
+    // S-42: before everything else, so a cwd that is missing too is not named.
+    for found in ["0", "-1", "1.5", "9007199254740992", r#""12""#, "null", "-0", "1e400", "[]", "true"] {
+        let message = "initialize maxTokens must be a positive safe integer";
+        refused(&format!(r#","params":{{"maxTokens":{found}}}"#), message);
+    }
+}
+
+#[test]
+fn a_token_limit_is_read_as_a_number_whatever_its_form() {
+    for (found, sent) in [
+        ("1", "1"),
+        ("1e3", "1000"),
+        ("4096.0", "4096"),
+        ("9007199254740991", "9007199254740991"),
+    ] {
+        let line = format!(
+            r#"0 unit {{"id":1,"method":"initialize","params":{{"maxTokens":{found},"cwd":"/","provider":"p","model":"m"}}}}"#
+        );
+        let check = format!(
+            r#"frame request models/check id=1 {{"provider":"p","model":"m","maxTokens":{sent}}}"#
+        );
+        assert_eq!(outputs(&play(&[&line])), [check]);
+    }
+}
+
+#[test]
+fn c_5_members_that_are_no_strings_are_named() {
+    // S-43.
+    refused(r#","params":[1,2]"#, "initialize cwd must be a string");
+    refused("", "initialize cwd must be a string");
+    refused(r#","params":{"cwd":7,"provider":"p","model":"m"}"#, "initialize cwd must be a string");
+    refused(r#","params":{"cwd":".","model":"m"}"#, "initialize provider must be a string");
+    refused(r#","params":{"cwd":".","provider":"p"}"#, "initialize model must be a string");
+    refused(r#","params":{"cwd":".","provider":"p","model":null}"#, "initialize model must be a string");
+}
+
+#[test]
+fn s_49_a_reasoning_effort_is_a_non_empty_string() {
+    for found in [r#""""#, "null", "3"] {
+        refused(
+            &format!(r#","params":{{"cwd":".","provider":"p","model":"m","reasoningEffort":{found}}}"#),
+            "initialize reasoningEffort must be a non-empty string",
+        );
+    }
+}
+
+#[test]
+fn s_43_a_directory_is_made_absolute_without_looking() {
+    for (base, cwd, absolute) in [
+        ("/home/ada", ".", "/home/ada"),
+        ("/home/ada", "", "/home/ada"),
+        ("/home/ada", "x/./y//z/", "/home/ada/x/y/z"),
+        ("/home/ada", "../../../..", "/"),
+        ("/home/ada", "/a/../b", "/b"),
+        ("/home/ada", "//a", "/a"),
+        ("/", "...", "/..."),
+        ("/home/ada/", "~", "/home/ada/~"),
+    ] {
+        assert_eq!(crate::translate::absolute(base, cwd), absolute, "{cwd} in {base}");
+    }
+}
+
+#[test]
+fn c_4_a_refused_provider_changes_nothing() {
+    assert_snapshot!(ready(&[
+        r#"1 unit {"id":"i2","method":"initialize","params":{"cwd":"/other","provider":"private","model":"m"}}"#,
+        r#"2 frame failure models/check id=3 {"code":"no-adapter","message":"none","details":{"provider":"private"}}"#,
+        r#"3 unit {"id":"p","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}"#,
+    ]), @"");
+}
+
+#[test]
+fn s_49_an_effort_that_the_model_lacks_is_named() {
+    assert_snapshot!(play(&[
+        r#"1 unit {"id":1,"method":"initialize","params":{"cwd":"a","provider":"p","model":"m","reasoningEffort":"ul\"tra"}}"#,
+        r#"2 frame failure models/check id=1 {"code":"effort-unsupported","message":"no","details":{}}"#,
+    ]), @"");
+}
+
+#[test]
+fn any_other_refusal_of_a_route_is_told_in_the_hosts_words() {
+    assert_snapshot!(play(&[
+        r#"1 unit {"id":1,"method":"initialize","params":{"cwd":"a","provider":"p","model":"m"}}"#,
+        r#"2 frame failure models/check id=1 {"code":"model-unavailable","message":"no model \"m\"","details":{}}"#,
+    ]), @"");
+}
+
+#[test]
+fn s_47_a_repeated_handshake_counts_for_later_sessions() {
+    assert_snapshot!(ready(&[
+        r#"1 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"a","contentBlocks":[]}}"#,
+        r#"2 unit {"id":"i2","method":"initialize","params":{"cwd":"sub","provider":"scripted","model":"m","maxTokens":1234}}"#,
+        r#"3 frame reply session/open session=a id=3 {}"#,
+        r#"4 frame reply models/check id=5 {}"#,
+        r#"5 unit {"id":"p2","method":"session/prompt","params":{"sessionId":"a","contentBlocks":[]}}"#,
+        r#"6 unit {"id":"p3","method":"session/prompt","params":{"sessionId":"b","contentBlocks":[]}}"#,
+    ]), @"");
+}
+
+#[test]
+fn handshakes_in_flight_are_answered_in_the_order_in_which_they_complete() {
+    assert_snapshot!(play(&[
+        r#"1 unit {"id":"a","method":"initialize","params":{"cwd":"/a","provider":"p","model":"m"}}"#,
+        r#"2 unit {"id":"b","method":"initialize","params":{"cwd":"/b","provider":"p","model":"m"}}"#,
+        r#"3 frame reply models/check id=2 {}"#,
+        r#"4 frame reply models/check id=1 {}"#,
+        r#"5 frame reply events/subscribe id=3 {}"#,
+        r#"6 unit {"id":"p","method":"session/working-directory/get","params":{"sessionId":"x"}}"#,
+    ]), @"");
+}
+
+#[test]
+fn a_subscription_that_fails_fails_the_handshake() {
+    assert_snapshot!(play(&[
+        HANDSHAKE[0],
+        HANDSHAKE[1],
+        r#"1 frame failure events/subscribe id=2 {"code":"denied","message":"not for this door","details":{}}"#,
+        r#"2 unit {"id":"p","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}"#,
+        r#"3 unit {"id":"i2","method":"initialize","params":{"cwd":"/","provider":"p","model":"m"}}"#,
+        r#"4 frame reply models/check id=3 {}"#,
+        r#"5 frame reply events/subscribe id=4 {}"#,
+    ]), @"");
+}
+
+#[test]
+fn c_18_nothing_is_prompted_before_the_handshake_is_answered() {
+    // S-48: also not while it is under way.
+    assert_snapshot!(play(&[
+        r#"0 unit {"id":"p0","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[{"type":"text","text":"hi"}]}}"#,
+        HANDSHAKE[0],
+        r#"0 unit {"id":"p1","method":"session/prompt","params":{}}"#,
+    ]), @"");
+}
+
+#[test]
+fn an_option_that_is_wrong_is_refused_by_name() {
+    for (options, complaint) in [
+        ("[]", "options are no JSON object: []"),
+        ("{", "options are no JSON object: {"),
+        (r#"{"scope":"tree"}"#, r#"option scope is "tree"; it must be "all" or "owned""#),
+        (r#"{"maxTokensAsSuccess":"sometimes"}"#, r#"option maxTokensAsSuccess is "sometimes"; it must be true or false"#),
+        (r#"{"max-tokens":1}"#, "option max-tokens is unknown; known are scope and maxTokensAsSuccess"),
+    ] {
+        assert_eq!(play_with::<Conversation>(with_options(options), &[]), format!("! unsupported: {complaint}\n"));
+    }
+    let messages = Setup { framing: Framing::Messages, ..setup() };
+    assert_eq!(
+        play_with::<Conversation>(messages, &[]),
+        "! unsupported: the sdk door speaks over lines, not over Messages\n"
+    );
+}

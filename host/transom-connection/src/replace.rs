@@ -1,0 +1,62 @@
+//! Moving a connection to another version of its component, between two calls.
+//! Choosing the version and counting what fails is left to the slot.
+
+use std::sync::Arc;
+
+use crate::codec::{Codec, CodecError, CodecSource, Framing, Setup};
+
+/// Why a connection stayed where it was, or ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplaceError {
+    /// The connection is over.
+    #[error("the connection is closed")]
+    Closed,
+    /// The new version cannot take this connection over. The old one goes on.
+    #[error("the new version does not resume: {0}")]
+    Refused(CodecError),
+    /// The old version could not even be suspended. The connection has ended; the effects say so.
+    #[error("the old version does not suspend: {0}")]
+    Suspend(CodecError),
+}
+
+/// The version that a connection comes from, until the first call of the new one has gone well (decision 52).
+pub(crate) struct Previous {
+    pub(crate) source: Arc<dyn CodecSource>,
+    pub(crate) state: Vec<u8>,
+}
+
+impl Previous {
+    /// The instance as it was suspended.
+    pub(crate) fn resume(&self, setup: &Setup) -> Result<Box<dyn Codec>, CodecError> {
+        self.source.resume(setup, self.source.manifest().state_format, &self.state)
+    }
+}
+
+/// Resumes on `source` what `format` and `state` describe.
+pub(crate) fn resume(
+    source: &dyn CodecSource,
+    setup: &Setup,
+    format: u32,
+    state: &[u8],
+) -> Result<Box<dyn Codec>, CodecError> {
+    speaks(source, setup.framing)?;
+    let resumes = &source.manifest().resumes;
+    if !resumes.contains(&format) {
+        return Err(CodecError::Misuse(format!(
+            "state format {format}, but {resumes:?} are resumed"
+        )));
+    }
+    source.resume(setup, format, state)
+}
+
+/// Whether a component takes units that are cut this way.
+pub(crate) fn speaks(source: &dyn CodecSource, framing: Framing) -> Result<(), CodecError> {
+    let framings = &source.manifest().framings;
+    if framings.contains(&framing) {
+        return Ok(());
+    }
+    Err(CodecError::Misuse(format!("framing {framing:?}, but {framings:?} are spoken")))
+}
+
+#[cfg(test)]
+mod tests;

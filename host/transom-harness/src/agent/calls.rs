@@ -1,0 +1,301 @@
+//! The tool calls of one assistant message: started in model order, overlapped where they may be,
+//! their results committed in model order (L-49, L-52, L-57).
+
+use std::{mem, sync::Arc};
+
+use super::{
+    Agent, Effect, Token,
+    turn::{At, Next, StepEnd, Turn},
+};
+use crate::{
+    block::Block,
+    event::Data,
+    message::{Message, Role, Source},
+    ports::{ToolCall, ToolOutcome},
+};
+
+#[derive(Debug)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    /// Set once the turn was cancelled: when to stop waiting.
+    drain: Option<Token>,
+    concluded: bool,
+}
+
+#[derive(Debug)]
+struct Call {
+    id: String,
+    name: String,
+    arguments: String,
+    parallel: bool,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Waiting,
+    /// `seq` is that of its `tool/call`.
+    Running {
+        token: Token,
+        seq: u64,
+    },
+    Ended {
+        seq: u64,
+        outcome: ToolOutcome,
+    },
+    Committed,
+}
+
+impl Calls {
+    pub(super) fn of(message: &Message) -> Calls {
+        let calls = message.content.iter().filter_map(|block| match block {
+            Block::ToolCall { id, name, arguments } => Some(Call {
+                id: id.clone(),
+                name: name.clone(),
+                arguments: arguments.clone(),
+                parallel: false,
+                state: State::Waiting,
+            }),
+            Block::Text { .. }
+            | Block::Reasoning { .. }
+            | Block::ToolResult { .. }
+            | Block::Raw(_) => None,
+        });
+        Calls { calls: calls.collect(), drain: None, concluded: false }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    pub(super) fn names_and_arguments(&self) -> Vec<(String, String)> {
+        self.calls.iter().map(|call| (call.name.clone(), call.arguments.clone())).collect()
+    }
+
+    pub(super) fn drains_until(&self, token: Token) -> bool {
+        self.drain == Some(token)
+    }
+
+    pub(super) fn stop_running(&self, out: &mut Vec<Effect>) {
+        out.extend(self.running().map(Effect::StopTool));
+    }
+
+    /// Sets the end of the wait for running calls; `token` names the timer.
+    pub(super) fn drain(
+        &mut self,
+        out: &mut Vec<Effect>,
+        token: Token,
+        after_ms: u64,
+        first: bool,
+    ) {
+        if self.running().next().is_some() {
+            out.push(Effect::Timer { token, after_ms });
+            if first || self.drain.is_some() {
+                self.drain = Some(token);
+            }
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = Token> {
+        self.calls.iter().filter_map(|call| match call.state {
+            State::Running { token, .. } => Some(token),
+            State::Waiting | State::Ended { .. } | State::Committed => None,
+        })
+    }
+
+    /// The first waiting call, if it may start beside what is running.
+    fn startable(&self, parallel_max: usize) -> Option<usize> {
+        let at = self.calls.iter().position(|call| matches!(call.state, State::Waiting))?;
+        let call = self.calls.get(at)?;
+        let running: Vec<_> =
+            self.calls.iter().filter(|call| matches!(call.state, State::Running { .. })).collect();
+        let beside = if call.parallel {
+            running.len() < parallel_max && running.iter().all(|running| running.parallel)
+        } else {
+            running.is_empty()
+        };
+        beside.then_some(at)
+    }
+}
+
+impl Agent {
+    pub(super) fn planned(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: Turn,
+        mut calls: Calls,
+        parallel: &[bool],
+    ) -> Next {
+        for (call, parallel) in calls.calls.iter_mut().zip(parallel) {
+            call.parallel = *parallel;
+        }
+        self.pump(out, now, turn, calls)
+    }
+
+    pub(super) fn tool_ended(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: Turn,
+        mut calls: Calls,
+        ended: Token,
+        outcome: ToolOutcome,
+    ) -> Next {
+        let call = calls
+            .calls
+            .iter_mut()
+            .find(|call| matches!(call.state, State::Running { token, .. } if token == ended));
+        if let Some(call) = call
+            && let State::Running { seq, .. } = call.state
+        {
+            // A success that comes after the abort is not one: nobody may act on it (L-49).
+            let outcome = match turn.cancelled {
+                Some(_) if !outcome.is_error => aborted(),
+                Some(_) | None => outcome,
+            };
+            call.state = State::Ended { seq, outcome };
+        }
+        self.pump(out, now, turn, calls)
+    }
+
+    /// The wait for cancelled calls is over: those that still run are recorded as aborted (L-52).
+    pub(super) fn give_up_calls(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: Turn,
+        mut calls: Calls,
+    ) -> Next {
+        for call in &mut calls.calls {
+            if let State::Running { seq, .. } = call.state {
+                call.state = State::Ended { seq, outcome: aborted() };
+            }
+        }
+        self.pump(out, now, turn, calls)
+    }
+
+    /// Starts what may start, commits what may be committed, and ends the step when all is done.
+    pub(super) fn pump(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        mut calls: Calls,
+    ) -> Next {
+        self.commit_ended(out, now, &turn, &mut calls);
+        if turn.cancelled.is_none() {
+            while let Some(at) = calls.startable(self.config.parallel_calls_max.max(1)) {
+                self.start_call(out, now, &turn, &mut calls, at);
+            }
+        } else if calls.running().next().is_none() {
+            self.abort_waiting(out, now, &turn, &mut calls);
+            self.end_step(out, now, &turn);
+            return self.close_aborted(out, now, &turn);
+        }
+        if calls.calls.iter().all(|call| matches!(call.state, State::Committed)) {
+            let end = if calls.concluded { StepEnd::Completed } else { StepEnd::Continue };
+            return self.step_ended(out, now, turn, end);
+        }
+        turn.at = At::Calls(calls);
+        Next::Wait(turn)
+    }
+
+    fn start_call(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: &Turn,
+        calls: &mut Calls,
+        at: usize,
+    ) {
+        let token = self.token();
+        let Some(call) = calls.calls.get_mut(at) else { return };
+        let seq = self.log_call(out, now, turn, call);
+        call.state = State::Running { token, seq };
+        let call = ToolCall {
+            session: self.id().clone(),
+            cwd: self.cwd.clone(),
+            call_id: call.id.clone(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        };
+        out.push(Effect::RunTool { token, call });
+    }
+
+    fn log_call(&mut self, out: &mut Vec<Effect>, now: u64, turn: &Turn, call: &Call) -> u64 {
+        let data = Data::ToolCall {
+            turn: turn.turn,
+            step: turn.step,
+            call_id: &call.id,
+            name: &call.name,
+            arguments: &call.arguments,
+        };
+        let event = self.log.append(now, &data);
+        let seq = event.seq;
+        out.push(Effect::Append(event));
+        seq
+    }
+
+    /// Commits results from the front, as far as they are there.
+    fn commit_ended(&mut self, out: &mut Vec<Effect>, now: u64, turn: &Turn, calls: &mut Calls) {
+        for call in &mut calls.calls {
+            match mem::replace(&mut call.state, State::Committed) {
+                State::Committed => {}
+                State::Ended { seq, outcome } => {
+                    calls.concluded |= outcome.concludes;
+                    self.commit_result(out, now, turn, &call.id, seq, outcome);
+                }
+                earlier @ (State::Waiting | State::Running { .. }) => {
+                    call.state = earlier;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Calls that never started are logged as such, so that every call has one result (L-49).
+    fn abort_waiting(&mut self, out: &mut Vec<Effect>, now: u64, turn: &Turn, calls: &mut Calls) {
+        for call in &mut calls.calls {
+            if matches!(call.state, State::Waiting) {
+                let seq = self.log_call(out, now, turn, call);
+                call.state = State::Committed;
+                let error = Some(("AbortError", "ABORTED_BEFORE_DISPATCH"));
+                let outcome = ToolOutcome::error("tool call aborted before dispatch", error);
+                self.commit_result(out, now, turn, &call.id, seq, outcome);
+            }
+        }
+    }
+
+    fn commit_result(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: &Turn,
+        call_id: &str,
+        call_seq: u64,
+        outcome: ToolOutcome,
+    ) {
+        let ToolOutcome { content, is_error, error, meta, concludes: _ } = outcome;
+        let block = Block::ToolResult { tool_call_id: call_id.to_owned(), content, is_error };
+        let message = Arc::new(Message {
+            id: self.chance.message_id(),
+            role: Role::User,
+            content: vec![block],
+            source: Source::Tool { call_id: call_id.to_owned() },
+        });
+        let data = Data::ToolResult {
+            turn: turn.turn,
+            step: turn.step,
+            message: &message,
+            error: error.as_ref(),
+            meta: meta.as_ref(),
+        };
+        let event = self.log.append_surface(now, &data, Arc::clone(&message), Some(&[call_seq]));
+        out.push(Effect::Append(event));
+    }
+}
+
+fn aborted() -> ToolOutcome {
+    ToolOutcome::error("tool call aborted", Some(("AbortError", "ABORTED")))
+}

@@ -1,0 +1,305 @@
+//! One turn: what it claims, how its steps follow each other, how it ends (L-31 to L-35, L-44).
+
+use std::sync::Arc;
+
+use transom_frame::{Code, MessageId};
+
+use super::{Agent, Assembly, Effect, Happened, Live, Token, calls::Calls, step::Attempt};
+use crate::{
+    chunk::LlmFailure,
+    event::{Cause, Data, Target, TurnEnd},
+    message::Message,
+    ports::RetryPolicy,
+};
+
+/// A turn under way.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) turn: u64,
+    /// The step under way, or the last one; 0 before the first.
+    pub(super) step: u64,
+    /// A step of this turn hit the output limit (L-44: sticky).
+    pub(super) limit_hit: bool,
+    pub(super) cancelled: Option<Cause>,
+    /// Messages that this turn claimed.
+    pub(super) claimed: Vec<MessageId>,
+    /// Retries of the step under way, and the id that they share.
+    pub(super) retries: Option<(String, u32)>,
+    pub(super) retry: RetryPolicy,
+    pub(super) at: At,
+}
+
+/// What the turn is waiting for.
+#[derive(Debug)]
+pub(super) enum At {
+    Assembling {
+        token: Token,
+        messages: Vec<Arc<Message>>,
+    },
+    Calling(Attempt),
+    /// Before another attempt.
+    Resting {
+        token: Token,
+        attempt: Attempt,
+    },
+    Planning {
+        token: Token,
+        calls: Calls,
+    },
+    Calls(Calls),
+}
+
+/// What comes after a move.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives for one call; boxing would allocate per event"
+)]
+pub(super) enum Next {
+    Wait(Turn),
+    /// The turn is over; more input opens another.
+    AnotherTurn,
+    /// The turn is over and so is the activity, whatever waits (L-33).
+    Rest,
+}
+
+/// How a step came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepEnd {
+    Completed,
+    MaxTokens,
+    /// Tools ran, and the model has not seen their results yet.
+    Continue,
+}
+
+impl Turn {
+    pub(super) fn stop_everything(&self, out: &mut Vec<Effect>) {
+        match &self.at {
+            At::Calling(attempt) => out.push(Effect::StopModel(attempt.token)),
+            At::Calls(calls) => calls.stop_running(out),
+            At::Assembling { .. } | At::Resting { .. } | At::Planning { .. } => {}
+        }
+    }
+
+    pub(super) fn error(&self, failure: LlmFailure) -> Live {
+        Live::Error { turn: self.turn, step: self.step, failure, messages: self.claimed.clone() }
+    }
+}
+
+impl Agent {
+    pub(super) fn open_turn(&mut self, out: &mut Vec<Effect>, now: u64) -> Next {
+        let turn = self.log.last_turn + 1;
+        self.log.last_turn = turn;
+        out.push(Effect::Append(self.log.append(now, &Data::TurnStart { turn })));
+
+        let mut claimed = Vec::new();
+        let mut messages = self.claim(out, now, turn, Target::NextStep, usize::MAX, &mut claimed);
+        messages.extend(self.claim(out, now, turn, Target::NextTurn, 1, &mut claimed));
+        let turn = Turn {
+            turn,
+            step: 0,
+            limit_hit: false,
+            cancelled: None,
+            claimed,
+            retries: None,
+            retry: RetryPolicy::default(),
+            at: At::Assembling { token: Token(0), messages: Vec::new() },
+        };
+        if messages.is_empty() {
+            return self.close_turn(out, now, &turn, &TurnEnd::Completed);
+        }
+        self.assemble(out, turn, messages)
+    }
+
+    fn claim(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: u64,
+        target: Target,
+        count: usize,
+        claimed: &mut Vec<MessageId>,
+    ) -> Vec<Arc<Message>> {
+        let taken = self.inbox.take(target, count);
+        if taken.is_empty() {
+            return taken;
+        }
+        let data = Data::InboxSpliced {
+            target,
+            start: 0,
+            removed_count: Some(taken.len()),
+            inserted: &[],
+            outcome: None,
+        };
+        out.push(Effect::Append(self.log.append(now, &data)));
+        let messages: Vec<_> = taken.iter().map(|message| message.id.clone()).collect();
+        claimed.extend(messages.iter().cloned());
+        out.push(Effect::Live(Live::Claimed { turn, messages }));
+        taken
+    }
+
+    fn assemble(
+        &mut self,
+        out: &mut Vec<Effect>,
+        mut turn: Turn,
+        messages: Vec<Arc<Message>>,
+    ) -> Next {
+        let token = self.token();
+        out.push(Effect::Assemble { token, route: self.route.clone() });
+        turn.at = At::Assembling { token, messages };
+        Next::Wait(turn)
+    }
+
+    /// Brings the turn forward by one thing that has happened; anything it does not wait for is late
+    /// and changes nothing.
+    pub(super) fn advance(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        happened: Happened,
+    ) -> Next {
+        let idle = At::Assembling { token: Token(0), messages: Vec::new() };
+        match (std::mem::replace(&mut turn.at, idle), happened) {
+            (At::Assembling { token, messages }, Happened::Assembled(answered, assembly))
+                if token == answered =>
+            {
+                self.assembled(out, now, turn, messages, assembly)
+            }
+            (At::Calling(attempt), Happened::Chunk(answered, chunk))
+                if attempt.token == answered =>
+            {
+                self.chunk(out, now, turn, attempt, chunk)
+            }
+            (At::Resting { token, attempt }, Happened::Timer(answered)) if token == answered => {
+                self.try_again(out, now, turn, attempt)
+            }
+            (At::Planning { token, calls }, Happened::Planned(answered, parallel))
+                if token == answered =>
+            {
+                self.planned(out, now, turn, calls, &parallel)
+            }
+            (At::Calls(calls), Happened::ToolEnded(answered, outcome)) => {
+                self.tool_ended(out, now, turn, calls, answered, outcome)
+            }
+            (At::Calls(calls), Happened::Timer(answered)) if calls.drains_until(answered) => {
+                self.give_up_calls(out, now, turn, calls)
+            }
+            (at, _) => {
+                turn.at = at;
+                Next::Wait(turn)
+            }
+        }
+    }
+
+    fn assembled(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        messages: Vec<Arc<Message>>,
+        assembly: Assembly,
+    ) -> Next {
+        let Assembly { served, tools, retry } = assembly;
+        turn.retry = retry;
+        let served = match served {
+            Ok(served) => served,
+            Err(failure) => {
+                let code = if failure.code == Code::NoAdapter { "NO_ADAPTER" } else { "UNKNOWN" };
+                return self.fail_turn(out, now, &turn, LlmFailure::new(code, failure.message));
+            }
+        };
+        match self.system_prompt(&served) {
+            Ok(system) => self.begin_step(out, now, turn, messages, served, system, tools),
+            Err(why) => self.fail_turn(out, now, &turn, LlmFailure::new("UNKNOWN", why)),
+        }
+    }
+
+    /// After `step/end`: whether the turn goes on (L-31), with the rule of L-35 that results of tools
+    /// are always shown to the model.
+    pub(super) fn step_ended(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        end: StepEnd,
+    ) -> Next {
+        self.end_step(out, now, &turn);
+        turn.limit_hit |= end == StepEnd::MaxTokens;
+        turn.retries = None;
+        if end != StepEnd::Continue && self.inbox.list(Target::NextStep).is_empty() {
+            let end = if turn.limit_hit { TurnEnd::MaxTokens } else { TurnEnd::Completed };
+            return self.close_turn(out, now, &turn, &end);
+        }
+        let mut claimed = std::mem::take(&mut turn.claimed);
+        let messages = self.claim(out, now, turn.turn, Target::NextStep, usize::MAX, &mut claimed);
+        turn.claimed = claimed;
+        self.assemble(out, turn, messages)
+    }
+
+    pub(super) fn end_step(&mut self, out: &mut Vec<Effect>, now: u64, turn: &Turn) {
+        let Turn { turn, step, .. } = *turn;
+        out.push(Effect::Append(self.log.append(now, &Data::StepEnd { turn, step })));
+    }
+
+    /// Ends the turn as failed, behind the notice that explains it (L-45).
+    pub(super) fn fail_turn(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: &Turn,
+        failure: LlmFailure,
+    ) -> Next {
+        out.push(Effect::Live(turn.error(failure.clone())));
+        self.close_turn(out, now, turn, &TurnEnd::Error { error: failure })
+    }
+
+    pub(super) fn close_turn(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: &Turn,
+        reason: &TurnEnd,
+    ) -> Next {
+        let data = Data::TurnEnd { turn: turn.turn, reason };
+        out.push(Effect::Append(self.log.append(now, &data)));
+        match reason {
+            TurnEnd::Completed | TurnEnd::MaxTokens => Next::AnotherTurn,
+            TurnEnd::Aborted { .. } | TurnEnd::Error { .. } => Next::Rest,
+        }
+    }
+
+    /// Takes the turn apart where it stands (L-47 to L-49). Only running tools make it wait.
+    pub(super) fn abort_turn(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        cause: Cause,
+        drain_ms: u64,
+    ) -> Next {
+        let first = turn.cancelled.is_none();
+        turn.cancelled.get_or_insert(cause);
+        turn.stop_everything(out);
+        let idle = At::Assembling { token: Token(0), messages: Vec::new() };
+        match std::mem::replace(&mut turn.at, idle) {
+            // Between steps: the last one has its end already.
+            At::Assembling { .. } => self.close_aborted(out, now, &turn),
+            At::Calling(_) | At::Resting { .. } => {
+                self.end_step(out, now, &turn);
+                self.close_aborted(out, now, &turn)
+            }
+            At::Planning { calls, .. } => self.pump(out, now, turn, calls),
+            At::Calls(mut calls) => {
+                // A second cancel may only shorten the wait.
+                let token = self.token();
+                calls.drain(out, token, drain_ms, first);
+                self.pump(out, now, turn, calls)
+            }
+        }
+    }
+
+    pub(super) fn close_aborted(&mut self, out: &mut Vec<Effect>, now: u64, turn: &Turn) -> Next {
+        let reason = turn.cancelled.clone().unwrap_or(Cause::User);
+        self.close_turn(out, now, turn, &TurnEnd::Aborted { reason })
+    }
+}

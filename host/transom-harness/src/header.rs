@@ -1,0 +1,71 @@
+//! What is fixed about a session when it begins (L-4).
+
+use serde::Serialize;
+use transom_frame::SessionId;
+
+/// The first record of a session's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    pub id: SessionId,
+    /// Epoch milliseconds.
+    pub created_at: u64,
+    /// Absolute.
+    pub cwd: Option<String>,
+    pub parent_session: Option<SessionId>,
+    /// How many events of the parent stand at the front of this log.
+    pub seed_length: Option<u64>,
+    pub origin: Option<Origin>,
+    /// 0 at top level.
+    pub delegation_depth: u64,
+    pub agent_preset: Option<String>,
+}
+
+/// Why a session has a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Origin {
+    Subagent,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    version: u32,
+    id: &'a str,
+    created_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_session: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed_length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+    delegation_depth: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_preset: Option<&'a str>,
+}
+
+/// The log format that this version writes and reads.
+pub const LOG_VERSION: u32 = 0;
+
+impl Header {
+    /// The first line of the canonical log (L-76).
+    pub fn to_json(&self) -> String {
+        let line = Line {
+            kind: "session",
+            version: LOG_VERSION,
+            id: self.id.as_str(),
+            created_at: self.created_at,
+            cwd: self.cwd.as_deref(),
+            parent_session: self.parent_session.as_ref().map(SessionId::as_str),
+            seed_length: self.seed_length,
+            origin: self.origin,
+            delegation_depth: self.delegation_depth,
+            agent_preset: self.agent_preset.as_deref(),
+        };
+        crate::json(&line)
+    }
+}

@@ -1,0 +1,259 @@
+//! What the loop needs from the world: models, tools, a store. The machines of this crate never
+//! call these; the driver does, when it performs their effects.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use transom_frame::{Failure, SessionId};
+
+use crate::{block::Block, chunk::Chunk, message::Message};
+
+/// Receives what a port produces. May be called from any thread, and must not block.
+pub type Sink<T> = Box<dyn Fn(T) + Send + Sync>;
+
+/// Something that was started and can be told to stop. Dropping it stops nothing.
+pub trait Stop: Send + Sync {
+    /// Asks for an early end. The sink is still told how it ended.
+    fn stop(&self);
+}
+
+/// Which model answers, and how (`Route` of `frames.md`).
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Route {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Output cap in tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+}
+
+/// A route as a provider will serve it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Served {
+    /// Name under which the provider is registered, for example `deepseek-official`.
+    pub provider: String,
+    pub model: String,
+    pub max_tokens: Option<u64>,
+    pub reasoning_effort: Option<String>,
+    /// `max_tokens` is the provider's default, not the caller's wish.
+    pub max_tokens_is_default: bool,
+    /// `reasoning_effort` is the provider's default, not the caller's wish.
+    pub reasoning_effort_is_default: bool,
+    /// Tokens that fit into one request and its answer.
+    pub context_window: Option<u64>,
+    /// Whether messages may carry images.
+    pub images: bool,
+}
+
+/// When a failed attempt is made again (L-41).
+#[derive(Debug, Clone, PartialEq)]
+pub struct RetryPolicy {
+    /// `None`: always, whatever the code.
+    pub normal: Option<NormalRetry>,
+    pub initial_delay_ms: u64,
+    pub max_delay_ms: u64,
+    /// Share of the delay, 0 to 1, by which chance may change it.
+    pub jitter_ratio: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NormalRetry {
+    pub max_retries: u32,
+    /// Sorted.
+    pub codes: Vec<String>,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> RetryPolicy {
+        let codes = ["EMPTY_RESPONSE", "RATE_LIMIT", "SERVER", "TIMEOUT", "TRANSPORT"];
+        RetryPolicy {
+            normal: Some(NormalRetry { max_retries: 2, codes: codes.map(str::to_owned).to_vec() }),
+            initial_delay_ms: 500,
+            max_delay_ms: 10_000,
+            jitter_ratio: 0.1,
+        }
+    }
+}
+
+/// One attempt's worth of input for a model.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    pub session: SessionId,
+    pub served: Served,
+    pub system: Option<Arc<str>>,
+    pub messages: Vec<Arc<Message>>,
+    pub tools: Arc<[ToolSpec]>,
+}
+
+/// The model providers of a host.
+pub trait Models: Send + Sync {
+    /// Checks a route without calling anybody: `no-adapter`, `model-unavailable`,
+    /// `effort-unsupported`.
+    fn serve(&self, route: &Route) -> Result<Served, Failure>;
+
+    fn retry_policy(&self, provider: &str) -> RetryPolicy;
+
+    /// Starts an attempt. The sink receives chunks in order; the last one, always, is a `Finish`.
+    /// A stopped attempt finishes as `aborted` with code `ABORTED`.
+    fn call(&self, request: ModelRequest, sink: Sink<Chunk>) -> Box<dyn Stop>;
+}
+
+/// A tool as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub parameters: Value,
+}
+
+/// One call of a tool.
+#[derive(Debug, Clone)]
+pub struct ToolCall {
+    pub session: SessionId,
+    /// The directory of shell and file tools; absolute.
+    pub cwd: Option<String>,
+    pub call_id: String,
+    pub name: String,
+    /// Raw text as the model produced it (L-54).
+    pub arguments: String,
+}
+
+/// What a tool call came to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolOutcome {
+    pub content: Vec<Block>,
+    pub is_error: bool,
+    /// Only for errors of the harness itself (L-55).
+    pub error: Option<ToolErrorCode>,
+    /// For people's eyes; never sent to the model (L-59).
+    pub meta: Option<Value>,
+    /// The turn is complete with this result.
+    pub concludes: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolErrorCode {
+    /// For example `ToolNotFoundError`.
+    pub name: String,
+    /// For example `UNKNOWN_TOOL`.
+    pub code: String,
+}
+
+impl ToolOutcome {
+    pub fn text(text: impl Into<String>) -> ToolOutcome {
+        ToolOutcome {
+            content: vec![Block::text(text)],
+            is_error: false,
+            error: None,
+            meta: None,
+            concludes: false,
+        }
+    }
+
+    /// An error result with the text `Error: <message>`; `error` is name and code where the harness
+    /// itself refuses.
+    pub fn error(message: &str, error: Option<(&str, &str)>) -> ToolOutcome {
+        ToolOutcome {
+            content: vec![Block::text(format!("Error: {message}"))],
+            is_error: true,
+            error: error
+                .map(|(name, code)| ToolErrorCode { name: name.to_owned(), code: code.to_owned() }),
+            meta: None,
+            concludes: false,
+        }
+    }
+}
+
+/// The tools of a host.
+pub trait Tools: Send + Sync {
+    /// What the model is told, sorted by name (L-95).
+    fn specs(&self) -> Arc<[ToolSpec]>;
+
+    /// Whether this call may overlap its neighbours (L-57).
+    fn is_parallel(&self, name: &str, arguments: &str) -> bool;
+
+    /// Starts a call, which decodes and validates the arguments itself. The sink is called once.
+    fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop>;
+
+    /// Drops what is remembered of a session, for example which files it has read.
+    fn forget(&self, session: &SessionId);
+
+    /// Ends every child process at once (`SIGTERM` now, `SIGKILL` after `kill_after_ms`).
+    fn terminate(&self, session: &SessionId, kill_after_ms: u64);
+}
+
+/// One event on its way to the store.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// Position in the order in which the whole host appends; from 1, contiguous.
+    pub number: u64,
+    pub session: SessionId,
+    /// JSON text of the session header; stored with the first event (L-73).
+    pub header: Arc<str>,
+    pub seq: u64,
+    /// Epoch milliseconds.
+    pub time: u64,
+    pub kind: Arc<str>,
+    /// The whole envelope as JSON text, exactly as doors will see it.
+    pub text: Arc<str>,
+}
+
+/// How far the store has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Commit {
+    /// Everything up to this number is durable.
+    Through(u64),
+    /// The batch `from..=through` was not stored, and nothing of it is.
+    Failed { from: u64, through: u64, message: String },
+}
+
+/// A session as the store has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredSession {
+    pub id: SessionId,
+    /// JSON text of the header.
+    pub header: String,
+    /// Number of stored events; the next event's `seq`.
+    pub events: u64,
+    /// Time of the last event, epoch milliseconds.
+    pub updated_at: u64,
+}
+
+/// The durable log. Commits are reported, in order, to the sink given to the store's constructor.
+pub trait Store: Send + Sync {
+    /// Queues events for the next commit; never waits.
+    fn append(&self, events: Vec<Append>);
+
+    fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError>;
+
+    /// Events `from..from + limit` of a session, envelopes as JSON text.
+    fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError>;
+
+    fn list(&self) -> Result<Vec<StoredSession>, StoreError>;
+
+    /// Keeps bytes under `sha256:<hex of their digest>` and returns that name (S-58).
+    fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError>;
+
+    /// Waits until everything queued is durable, then closes.
+    fn close(&self) -> Result<(), StoreError>;
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The file is another program's, or of another version.
+    #[error("{0}")]
+    Foreign(String),
+    /// Reading or writing failed.
+    #[error("{0}")]
+    Io(String),
+    /// Another process has the store open.
+    #[error("{0}")]
+    Locked(String),
+}

@@ -1,0 +1,70 @@
+//! The system prompt: named sections in a fixed order, variables filled in strictly (L-95).
+
+use std::fmt::Write as _;
+
+/// One part of the system prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptSection {
+    pub name: String,
+    /// Smaller comes first: −100 identity, 0 persona, 100 to 199 guidance on tools.
+    pub order: i32,
+    /// May hold `{{provider}}`, `{{model}}` and `{{cwd}}`.
+    pub text: String,
+}
+
+/// What variables of a section stand for.
+#[derive(Debug, Clone, Copy)]
+pub struct Variables<'a> {
+    pub provider: &'a str,
+    pub model: &'a str,
+    pub cwd: Option<&'a str>,
+}
+
+/// Sections sorted by order (ties as given), empty ones dropped, joined by a blank line. Fails on a
+/// variable that is unknown or has no value.
+pub fn assemble(sections: &[PromptSection], variables: Variables<'_>) -> Result<String, String> {
+    let mut sorted: Vec<_> = sections.iter().collect();
+    sorted.sort_by_key(|section| section.order);
+    let mut prompt = String::new();
+    for section in sorted {
+        let text = fill(section, variables)?;
+        if text.is_empty() {
+            continue;
+        }
+        if !prompt.is_empty() {
+            prompt.push_str("\n\n");
+        }
+        prompt.push_str(&text);
+    }
+    Ok(prompt)
+}
+
+fn fill(section: &PromptSection, variables: Variables<'_>) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = section.text.as_str();
+    while let Some((before, after)) = rest.split_once("{{") {
+        let Some((name, tail)) = after.split_once("}}") else { break };
+        let value = match name.trim() {
+            "provider" => Some(variables.provider),
+            "model" => Some(variables.model),
+            "cwd" => variables.cwd,
+            other => {
+                return Err(format!(
+                    "section \"{}\" of the system prompt names the unknown variable \"{other}\"; known are provider, model, cwd",
+                    section.name
+                ));
+            }
+        };
+        let Some(value) = value else {
+            return Err(format!(
+                "section \"{}\" of the system prompt needs \"{}\", which has no value",
+                section.name,
+                name.trim()
+            ));
+        };
+        let _ = write!(out, "{before}{value}");
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}

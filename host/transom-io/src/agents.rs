@@ -1,0 +1,334 @@
+//! The driver of the loop: one task owns the router and its agents, and performs their effects on
+//! models, tools and the store. Everything it hears comes through one inbox, in one order.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, error};
+use transom_frame::{ConnectionId, Frame, SessionId};
+use transom_harness::{
+    agent::{Assembly, Happened, Token},
+    chunk::Chunk,
+    ports::{Append, Commit, Models, Sink, Stop, Store, Tools},
+};
+use transom_router::{Answer, AskId, Effect, Event, Facts, Question, Router};
+
+/// Things taken from the inbox in one go, before the store and the connections are served again.
+const BATCH: usize = 256;
+
+/// What agents need from the world.
+#[derive(Clone)]
+pub struct Ports {
+    pub models: Arc<dyn Models>,
+    pub tools: Arc<dyn Tools>,
+    pub store: Arc<dyn Store>,
+}
+
+/// The way into the loop, for carriers, peers and ports. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Host {
+    inbox: mpsc::UnboundedSender<Message>,
+    connections: Arc<AtomicU64>,
+}
+
+/// The other end of `Host`.
+#[derive(Debug)]
+pub struct Inbox(mpsc::UnboundedReceiver<Message>);
+
+#[derive(Debug)]
+enum Message {
+    Event(Event),
+    Attach { connection: ConnectionId, facts: Facts, link: Link },
+    Shutdown(oneshot::Sender<Vec<String>>),
+}
+
+/// The core's side of a connection.
+#[derive(Debug)]
+struct Link {
+    /// The router gives a connection only so many frames that it has not handled, so this stays
+    /// short although it has no bound of its own.
+    frames: mpsc::UnboundedSender<Frame>,
+    quiesced: Option<oneshot::Sender<Vec<String>>>,
+}
+
+/// A connection's side of the core.
+#[derive(Debug)]
+pub struct Attached {
+    pub id: ConnectionId,
+    pub frames: mpsc::UnboundedReceiver<Frame>,
+    quiesced: oneshot::Receiver<Vec<String>>,
+    host: Host,
+}
+
+impl Host {
+    pub fn new() -> (Host, Inbox) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Host { inbox: sender, connections: Arc::default() }, Inbox(receiver))
+    }
+
+    /// Where the store reports its commits.
+    pub fn commits(&self) -> Sink<Commit> {
+        let host = self.clone();
+        Box::new(move |commit| host.send(Event::Committed(commit)))
+    }
+
+    /// Joins the host as a peer. Frames sent from here have passed the door's policy already.
+    pub fn attach(&self, facts: Facts) -> Attached {
+        let id = ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed) + 1);
+        let (frames, receiver) = mpsc::unbounded_channel();
+        let (quiesced, over) = oneshot::channel();
+        let link = Link { frames, quiesced: Some(quiesced) };
+        self.tell(Message::Attach { connection: id, facts, link });
+        Attached { id, frames: receiver, quiesced: over, host: self.clone() }
+    }
+
+    /// Ends every session and waits until the log of each is closed. Gives what went wrong.
+    pub async fn shut_down(&self) -> Vec<String> {
+        let (done, over) = oneshot::channel();
+        self.tell(Message::Shutdown(done));
+        over.await.unwrap_or_default()
+    }
+
+    fn send(&self, event: Event) {
+        self.tell(Message::Event(event));
+    }
+
+    fn tell(&self, message: Message) {
+        if self.inbox.send(message).is_err() {
+            debug!("the host is gone, and with it who could hear this");
+        }
+    }
+}
+
+impl Attached {
+    pub fn send(&self, frame: Frame) {
+        self.host.send(Event::Frame { connection: self.id, frame });
+    }
+
+    /// Frames received from `frames` have been dealt with.
+    pub fn handled(&self, frames: usize) {
+        self.host.send(Event::Handled { connection: self.id, frames });
+    }
+
+    pub fn rest(&self, resting: bool) {
+        self.host.send(Event::Rest { connection: self.id, resting });
+    }
+
+    /// Leaves, and waits until everything that this connection owned is gone and durable.
+    pub async fn leave(self) -> Vec<String> {
+        self.host.send(Event::Disconnected { connection: self.id });
+        self.quiesced.await.unwrap_or_default()
+    }
+}
+
+/// The task that owns the router.
+pub struct Core {
+    inbox: mpsc::UnboundedReceiver<Message>,
+    host: Host,
+    router: Router,
+    ports: Ports,
+    links: HashMap<ConnectionId, Link>,
+    /// Model attempts and tool calls that run, so that they can be told to stop.
+    running: HashMap<(SessionId, Token), Box<dyn Stop>>,
+    appends: Vec<Append>,
+    /// What effects led to, before anything else is heard.
+    next: VecDeque<Event>,
+    ending: Vec<oneshot::Sender<Vec<String>>>,
+}
+
+impl Core {
+    pub fn new(host: Host, inbox: Inbox, router: Router, ports: Ports) -> Core {
+        Core {
+            inbox: inbox.0,
+            host,
+            router,
+            ports,
+            links: HashMap::new(),
+            running: HashMap::new(),
+            appends: Vec::new(),
+            next: VecDeque::new(),
+            ending: Vec::new(),
+        }
+    }
+
+    /// Runs until the task is dropped.
+    pub async fn run(mut self) {
+        let mut messages = Vec::with_capacity(BATCH);
+        let mut effects = Vec::new();
+        while self.inbox.recv_many(&mut messages, BATCH).await > 0 {
+            let now = epoch_ms();
+            for message in messages.drain(..) {
+                self.hear(&mut effects, now, message);
+            }
+            if !self.appends.is_empty() {
+                self.ports.store.append(mem::take(&mut self.appends));
+            }
+        }
+    }
+
+    fn hear(&mut self, effects: &mut Vec<Effect>, now: u64, message: Message) {
+        match message {
+            Message::Event(event) => self.next.push_back(event),
+            Message::Attach { connection, facts, link } => {
+                self.links.insert(connection, link);
+                self.next.push_back(Event::Connected { connection, facts });
+            }
+            Message::Shutdown(done) => {
+                self.ending.push(done);
+                self.next.push_back(Event::Shutdown);
+            }
+        }
+        while let Some(event) = self.next.pop_front() {
+            self.forget_ended(&event);
+            self.router.handle(effects, now, event);
+            for effect in effects.drain(..) {
+                self.perform(effect);
+            }
+        }
+    }
+
+    /// What has ended by itself needs no stop any more.
+    fn forget_ended(&mut self, event: &Event) {
+        let Event::Happened { session, happened } = event else { return };
+        match happened {
+            Happened::Chunk(token, Chunk::Finish { .. }) | Happened::ToolEnded(token, _) => {
+                self.running.remove(&(session.clone(), *token));
+            }
+            Happened::Chunk(..)
+            | Happened::Assembled(..)
+            | Happened::Timer(_)
+            | Happened::Planned(..)
+            | Happened::StoreFailed(_) => {}
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Deliver { connection, frame } => {
+                if let Some(link) = self.links.get(&connection)
+                    && link.frames.send(frame).is_err()
+                {
+                    debug!(%connection, "a frame came after its connection had ended");
+                }
+            }
+            Effect::Append(append) => self.appends.push(append),
+            Effect::Ask { ask, question } => self.answer(ask, question),
+            Effect::Assemble { session, token, route } => {
+                let served = self.ports.models.serve(&route);
+                let provider = served.as_ref().map_or("", |served| served.provider.as_str());
+                let retry = self.ports.models.retry_policy(provider);
+                let assembly = Assembly { tools: self.ports.tools.specs(), retry, served };
+                self.happens(session, Happened::Assembled(token, assembly));
+            }
+            Effect::PlanCalls { session, token, calls } => {
+                let plan = calls
+                    .iter()
+                    .map(|(name, arguments)| self.ports.tools.is_parallel(name, arguments))
+                    .collect();
+                self.happens(session, Happened::Planned(token, plan));
+            }
+            Effect::CallModel { session, token, request } => {
+                let (host, heard) = (self.host.clone(), session.clone());
+                let sink: Sink<Chunk> = Box::new(move |chunk| {
+                    let happened = Happened::Chunk(token, chunk);
+                    host.send(Event::Happened { session: heard.clone(), happened });
+                });
+                let stop = self.ports.models.call(request, sink);
+                self.running.insert((session, token), stop);
+            }
+            Effect::RunTool { session, token, call } => {
+                let (host, heard) = (self.host.clone(), session.clone());
+                let sink = Box::new(move |outcome| {
+                    let happened = Happened::ToolEnded(token, outcome);
+                    host.send(Event::Happened { session: heard.clone(), happened });
+                });
+                let stop = self.ports.tools.call(call, sink);
+                self.running.insert((session, token), stop);
+            }
+            // A stopped attempt is not waited for; a stopped tool still reports its end.
+            Effect::StopModel { session, token } => {
+                if let Some(stop) = self.running.remove(&(session, token)) {
+                    stop.stop();
+                }
+            }
+            Effect::StopTool { session, token } => {
+                if let Some(stop) = self.running.get(&(session, token)) {
+                    stop.stop();
+                }
+            }
+            Effect::Timer { session, token, after_ms } => {
+                let host = self.host.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(after_ms)).await;
+                    host.send(Event::Happened { session, happened: Happened::Timer(token) });
+                });
+            }
+            Effect::TerminateTools { session, kill_after_ms } => {
+                self.ports.tools.terminate(&session, kill_after_ms);
+            }
+            Effect::ForgetTools { session } => self.ports.tools.forget(&session),
+            Effect::Quiesced { connection, failures } => {
+                let link = self.links.remove(&connection);
+                if let Some(quiesced) = link.and_then(|link| link.quiesced) {
+                    // Whoever waited may have given up at its hard stop.
+                    let _ = quiesced.send(failures);
+                }
+            }
+            Effect::Quiet { failures } => {
+                for done in self.ending.drain(..) {
+                    let _ = done.send(failures.clone());
+                }
+            }
+        }
+    }
+
+    fn happens(&mut self, session: SessionId, happened: Happened) {
+        self.next.push_back(Event::Happened { session, happened });
+    }
+
+    /// Point questions are answered at once; those that may read much, beside the loop.
+    fn answer(&mut self, ask: AskId, question: Question) {
+        match question {
+            Question::Find(id) => {
+                let answer = Answer::Found(self.ports.store.find(&id));
+                self.next.push_back(Event::Answered { ask, answer });
+            }
+            Question::Serve(route) => {
+                let answer = Answer::Served(self.ports.models.serve(&route));
+                self.next.push_back(Event::Answered { ask, answer });
+            }
+            Question::Read { session, from, limit } => {
+                self.answer_later(ask, move |store| {
+                    Answer::Events(store.read(&session, from, limit))
+                });
+            }
+            Question::List => self.answer_later(ask, |store| Answer::Listed(store.list())),
+        }
+    }
+
+    fn answer_later(&self, ask: AskId, read: impl FnOnce(&dyn Store) -> Answer + Send + 'static) {
+        let (host, store) = (self.host.clone(), Arc::clone(&self.ports.store));
+        tokio::task::spawn_blocking(move || {
+            host.send(Event::Answered { ask, answer: read(store.as_ref()) });
+        });
+    }
+}
+
+/// Milliseconds since the epoch; 0 on a machine whose clock stands before it.
+pub(crate) fn epoch_ms() -> u64 {
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => u64::try_from(since.as_millis()).unwrap_or(u64::MAX),
+        Err(before) => {
+            error!(%before, "the clock stands before 1970");
+            0
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The driver of one line-framed connection: the only loop that waits for its peer, the host, its
+//! deadline and the end, and hands each to the connection's machine.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::{Buf, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::watch,
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::{debug, error, info, trace, warn};
+use transom_connection::{Connection, Effect, Event, Level, codec::Farewell, line_bounds};
+use transom_frame::Frame;
+use transom_framing::{Lines, encode_line};
+
+use crate::{
+    agents::{Attached, Host, epoch_ms},
+    door::{OpenDoor, PeerFacts},
+};
+
+/// Bytes read in one go. A prompt of ordinary size comes whole; more only helps images.
+const READ_BYTES: usize = 64 * 1024;
+
+/// From the end of input, or from the host's wish to stop, to the last answer (design §4).
+const TEARDOWN: Duration = Duration::from_millis(900);
+
+/// How long what a connection owned may take to end before the host stops waiting (design §4).
+const HARD_STOP: Duration = Duration::from_secs(5);
+
+/// Frames from the host handled before the wire gets its turn.
+const FRAMES_PER_TURN: usize = 128;
+
+/// How a connection came to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// As the codec gave it; may be shown to people.
+    pub reason: String,
+    /// The connection could not go on.
+    pub failed: bool,
+    /// What could not be brought to an end, one message each.
+    pub failures: Vec<String>,
+    /// What the connection owned did not end in time.
+    pub stuck: bool,
+}
+
+/// Serves one peer until its connection is over and everything that it owned has ended.
+///
+/// `stop` turning true asks the codec for an orderly end.
+pub async fn serve<R, W>(
+    host: &Host,
+    door: &OpenDoor,
+    peer: &PeerFacts,
+    reader: R,
+    writer: W,
+    stop: watch::Receiver<bool>,
+) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    let seed = uuid::Uuid::new_v4().as_u64_pair();
+    let setup = door.setup(peer, seed, epoch_ms());
+    let mut effects = Vec::new();
+    let opened =
+        Connection::open(&mut effects, Arc::clone(&door.source), setup, Arc::clone(&door.policy));
+    let connection = match opened {
+        Ok(connection) => connection,
+        Err(error) => {
+            error!(door = %door.name, component = %door.source.identity(), %error, "connection refused");
+            let reason = "the door could not open a connection".to_owned();
+            return Ended { reason, failed: true, failures: Vec::new(), stuck: false };
+        }
+    };
+    let attached = host.attach(door.facts(peer));
+    let mut driver = Driver {
+        door,
+        connection,
+        attached,
+        started: Instant::now(),
+        lines: Lines::new(line_bounds(&door.policy.limits)),
+        unwritten: BytesMut::new(),
+        deadline: None,
+        give_up: None,
+        reading: true,
+        ended: false,
+        broken: false,
+        close: None,
+    };
+    info!(door = %door.name, connection = %driver.attached.id, peer = %peer.peer, "connected");
+    driver.perform(&mut effects);
+    driver.run(reader, writer, stop).await;
+
+    let Driver { attached, close, .. } = driver;
+    let id = attached.id;
+    let left = timeout(HARD_STOP, attached.leave()).await;
+    let stuck = left.is_err();
+    let failures = left.unwrap_or_default();
+    let Close { reason, failed } =
+        close.unwrap_or(Close { reason: "the teardown took too long".to_owned(), failed: true });
+    info!(door = %door.name, connection = %id, reason, failed, stuck, "disconnected");
+    Ended { reason, failed, failures, stuck }
+}
+
+struct Driver<'a> {
+    door: &'a OpenDoor,
+    connection: Connection,
+    attached: Attached,
+    started: Instant,
+    lines: Lines,
+    unwritten: BytesMut,
+    deadline: Option<Instant>,
+    /// When the codec's time for an orderly end is over.
+    give_up: Option<Instant>,
+    reading: bool,
+    /// The peer sends no more.
+    ended: bool,
+    /// Nothing can be written any more.
+    broken: bool,
+    close: Option<Close>,
+}
+
+struct Close {
+    reason: String,
+    failed: bool,
+}
+
+impl Driver<'_> {
+    async fn run<R, W>(&mut self, mut reader: R, mut writer: W, mut stop: watch::Receiver<bool>)
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let mut input = BytesMut::with_capacity(READ_BYTES);
+        let mut frames = Vec::new();
+        let mut stopping = false;
+        loop {
+            if self.close.is_some() && self.unwritten.is_empty() {
+                // The peer may be gone already; there is nobody left to tell.
+                let _ = timeout(TEARDOWN, writer.flush()).await;
+                let _ = timeout(TEARDOWN, writer.shutdown()).await;
+                return;
+            }
+            let closing = self.close.is_some();
+            tokio::select! {
+                biased;
+                () = at(self.give_up) => {
+                    warn!(door = %self.door.name, connection = %self.attached.id, "teardown cut off");
+                    return;
+                }
+                written = writer.write(&self.unwritten), if !self.unwritten.is_empty() => {
+                    self.written(written);
+                }
+                _ = stop.wait_for(|stop| *stop), if !stopping => {
+                    stopping = true;
+                    self.limit_teardown();
+                    self.handle(Event::Drain(Farewell::Shutdown));
+                }
+                count = self.attached.frames.recv_many(&mut frames, FRAMES_PER_TURN), if !closing => {
+                    if count == 0 {
+                        // The host is gone; nothing that the peer asks can be answered.
+                        return;
+                    }
+                    self.frames(&mut frames);
+                }
+                read = reader.read_buf(&mut input), if self.reading && !self.ended && !closing => {
+                    self.read(read, &mut input);
+                }
+                () = at(self.deadline), if !closing => {
+                    self.deadline = None;
+                    self.handle(Event::Deadline);
+                }
+            }
+        }
+    }
+
+    fn frames(&mut self, frames: &mut Vec<Frame>) {
+        let count = frames.len();
+        for frame in frames.drain(..) {
+            trace!(connection = %self.attached.id, frame = %frame.name, "to the codec");
+            self.handle(Event::Frame(frame));
+        }
+        self.attached.handled(count);
+    }
+
+    fn read(&mut self, read: std::io::Result<usize>, input: &mut BytesMut) {
+        let mut cuts = Vec::new();
+        match read {
+            Ok(0) => {
+                cuts.extend(self.lines.finish());
+                self.ended = true;
+            }
+            Ok(_) => {
+                self.lines.push(&mut cuts, input);
+                input.clear();
+            }
+            Err(error) => {
+                debug!(connection = %self.attached.id, %error, "reading failed");
+                self.ended = true;
+            }
+        }
+        for cut in cuts {
+            self.handle(cut.into());
+        }
+        if self.ended {
+            self.limit_teardown();
+            self.handle(Event::End { broken: None });
+        }
+    }
+
+    fn written(&mut self, written: std::io::Result<usize>) {
+        match written {
+            Ok(bytes) if bytes > 0 => self.unwritten.advance(bytes),
+            Ok(_) => self.output_broke("nothing more can be written"),
+            Err(error) => self.output_broke(&error.to_string()),
+        }
+        self.tell_unwritten();
+    }
+
+    /// Nobody reads any more: like the end of input (S-36).
+    fn output_broke(&mut self, why: &str) {
+        self.broken = true;
+        self.ended = true;
+        self.unwritten.clear();
+        self.limit_teardown();
+        self.handle(Event::End { broken: Some(why.to_owned()) });
+    }
+
+    fn limit_teardown(&mut self) {
+        self.give_up.get_or_insert(Instant::now() + TEARDOWN);
+    }
+
+    fn handle(&mut self, event: Event) {
+        let mut effects = Vec::new();
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.connection.handle(&mut effects, now, event);
+        self.perform(&mut effects);
+    }
+
+    fn perform(&mut self, effects: &mut Vec<Effect>) {
+        let before = self.unwritten.len();
+        for effect in effects.drain(..) {
+            match effect {
+                Effect::Write(unit) => self.write(&unit),
+                Effect::Frame(frame) => self.attached.send(frame),
+                Effect::Deadline(at) => {
+                    self.deadline = at.map(|at| self.started + Duration::from_millis(at));
+                }
+                Effect::Reading(reading) => self.reading = reading,
+                Effect::Notices(flowing) => self.attached.rest(!flowing),
+                Effect::Close { reason, failed, code: _ } => {
+                    self.close = Some(Close { reason, failed })
+                }
+                // A line carrier has one direction to end, and `Close` ends it.
+                Effect::EndOutput => {}
+                Effect::AbortOutput => self.unwritten.clear(),
+                Effect::Log { level, name, json } => self.log(level, &name, &json),
+                Effect::Faulted { identity, error } => {
+                    error!(
+                        door = %self.door.name,
+                        connection = %self.attached.id,
+                        component = %identity,
+                        %error,
+                        "codec failed",
+                    );
+                }
+            }
+        }
+        if self.unwritten.len() != before {
+            self.tell_unwritten();
+        }
+    }
+
+    fn write(&mut self, unit: &[u8]) {
+        if self.broken {
+            return;
+        }
+        let mut line = Vec::with_capacity(unit.len() + 1);
+        match encode_line(&mut line, unit) {
+            Ok(()) => self.unwritten.extend_from_slice(&line),
+            Err(error) => error!(door = %self.door.name, %error, "unit dropped"),
+        }
+    }
+
+    fn tell_unwritten(&mut self) {
+        let mut effects = Vec::new();
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let unwritten = self.unwritten.len() as u64;
+        self.connection.handle(&mut effects, now, Event::Unwritten(unwritten));
+        for effect in effects {
+            match effect {
+                Effect::Reading(reading) => self.reading = reading,
+                Effect::Notices(flowing) => self.attached.rest(!flowing),
+                other => debug!(?other, "not an answer to a mark"),
+            }
+        }
+    }
+
+    fn log(&self, level: Level, event: &str, fields: &str) {
+        let (door, connection) = (&self.door.name, self.attached.id);
+        match level {
+            Level::Debug => debug!(%door, %connection, fields, "{event}"),
+            Level::Info => info!(%door, %connection, fields, "{event}"),
+            Level::Warn => warn!(%door, %connection, fields, "{event}"),
+            Level::Error => error!(%door, %connection, fields, "{event}"),
+        }
+    }
+}
+
+/// Waits until then; for ever when there is no then.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}

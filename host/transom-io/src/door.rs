@@ -1,0 +1,59 @@
+//! A door as it is open now: everything that a connection at it needs.
+
+use std::sync::Arc;
+
+use transom_connection::codec::{CodecSource, Fields, Framing, Setup};
+use transom_policy::Policy;
+use transom_router::{Facts, Reach};
+
+/// A protocol offered at one address.
+#[derive(Clone)]
+pub struct OpenDoor {
+    pub name: Arc<str>,
+    /// The component version that serves new connections.
+    pub source: Arc<dyn CodecSource>,
+    pub policy: Arc<Policy>,
+    pub framing: Framing,
+    /// JSON text for the codec.
+    pub options: Arc<str>,
+    pub reach: Reach,
+    /// The host's working directory; absolute.
+    pub directory: Arc<str>,
+}
+
+/// What the carrier knows of a peer.
+#[derive(Debug, Clone)]
+pub struct PeerFacts {
+    /// For example `stdio` or `unix`.
+    pub carrier: &'static str,
+    /// For people: who is at the other end.
+    pub peer: String,
+    /// The process ends with this connection.
+    pub owns_process: bool,
+}
+
+impl OpenDoor {
+    pub(crate) fn setup(&self, peer: &PeerFacts, seed: (u64, u64), opened: u64) -> Setup {
+        let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let facts: Fields = vec![
+            fact("door", &self.name),
+            fact("carrier", peer.carrier),
+            fact("peer", &peer.peer),
+            fact("owns-process", if peer.owns_process { "true" } else { "false" }),
+            fact("directory", &self.directory),
+            fact("opened", &opened.to_string()),
+        ];
+        Setup { framing: self.framing, seed, options: self.options.to_string(), facts }
+    }
+
+    pub(crate) fn facts(&self, peer: &PeerFacts) -> Facts {
+        let limits = &self.policy.limits;
+        Facts {
+            door: Arc::clone(&self.name),
+            reach: self.reach,
+            owns_process: peer.owns_process,
+            live_notices_max: usize::try_from(limits.live_notices_max).unwrap_or(usize::MAX),
+            sessions_max: usize::try_from(limits.sessions_max).unwrap_or(usize::MAX),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Carrier `unix`: a door on a socket file that only its owner may open.
+
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio::{
+    net::{UnixListener, UnixStream},
+    sync::watch,
+    task::JoinSet,
+};
+use tracing::{info, warn};
+
+use crate::{
+    agents::Host,
+    connection::serve,
+    door::{OpenDoor, PeerFacts},
+};
+
+/// A bound socket. Dropping it removes the file.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Why a socket could not be bound.
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    /// Somebody answers there already.
+    #[error("{0} is in use by a running process; stop it, or let the door listen elsewhere")]
+    InUse(PathBuf),
+    /// Something other than a socket stands there.
+    #[error("{0} exists and is not a socket; remove it, or let the door listen elsewhere")]
+    NotASocket(PathBuf),
+    /// The system refused.
+    #[error("cannot listen on {path}: {error}")]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl Socket {
+    /// Binds `path` with mode 0600, replacing a socket file that nobody answers at. A missing
+    /// directory is made, with mode 0700.
+    pub fn bind(path: &Path) -> Result<Socket, BindError> {
+        let fail = |error| BindError::Io { path: path.to_owned(), error };
+        if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
+        }
+        match fs::symlink_metadata(path) {
+            Ok(there) if !there.file_type().is_socket() => {
+                return Err(BindError::NotASocket(path.to_owned()));
+            }
+            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+                return Err(BindError::InUse(path.to_owned()));
+            }
+            Ok(_) => fs::remove_file(path).map_err(fail)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail(error)),
+        }
+        let listener = UnixListener::bind(path).map_err(fail)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        Ok(Socket { listener, path: path.to_owned() })
+    }
+
+    /// Serves peers until `stop` turns true and the last of them has ended.
+    pub async fn serve(self, host: Host, door: OpenDoor, stop: watch::Receiver<bool>) {
+        let door = Arc::new(door);
+        let most = usize::try_from(door.policy.limits.connections_max).unwrap_or(usize::MAX);
+        let mut connections = JoinSet::new();
+        let mut stopping = stop.clone();
+        loop {
+            tokio::select! {
+                _ = stopping.wait_for(|stop| *stop) => break,
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) if connections.len() >= most => {
+                        // On a line carrier the refusal is the end of output (decision 56).
+                        warn!(door = %door.name, limit = "connections-max", most, "connection refused");
+                        drop(stream);
+                    }
+                    Ok((stream, _)) => {
+                        let (host, door, stop) = (host.clone(), Arc::clone(&door), stop.clone());
+                        connections.spawn(async move { one(&host, &door, stream, stop).await });
+                    }
+                    // Out of descriptors, most likely: others will be given back.
+                    Err(error) => {
+                        warn!(door = %door.name, %error, "accepting failed");
+                        tokio::task::yield_now().await;
+                    }
+                },
+                Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            }
+        }
+        info!(door = %door.name, connections = connections.len(), "door closing");
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        // The file may be gone, or be somebody else's by now; either way it is not ours to mourn.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+async fn one(host: &Host, door: &OpenDoor, stream: UnixStream, stop: watch::Receiver<bool>) {
+    let peer = match stream.peer_cred() {
+        Ok(peer) => format!("uid {} pid {}", peer.uid(), peer.pid().unwrap_or_default()),
+        Err(_) => "unknown".to_owned(),
+    };
+    let peer = PeerFacts { carrier: "unix", peer, owns_process: false };
+    let (reader, writer) = stream.into_split();
+    serve(host, door, &peer, reader, writer, stop).await;
+}

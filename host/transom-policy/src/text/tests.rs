@@ -1,0 +1,215 @@
+use super::parse;
+use crate::{Limits, Policy, limits::KEYS};
+
+/// What is wrong with a text, one line for each complaint.
+fn check(text: &str, expected: &str) {
+    let error = parse("p.toml", text).expect_err("the text is wrong");
+    assert_eq!(error.to_string(), expected, "{text}");
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+    check("[frame]", "p.toml:1:2: found the unknown key \"frame\"; right would be \"frames\"");
+    check(
+        "[wires]",
+        "p.toml:1:2: found the unknown key \"wires\"; right would be one of frames, limits",
+    );
+    check(
+        "[frames]\nallows = []",
+        "p.toml:2:1: found the unknown key \"allows\"; right would be \"allow\"",
+    );
+    check(
+        "[frames]\ndeny = []",
+        "p.toml:2:1: found the unknown key \"deny\"; right would be \"allow\"",
+    );
+    check(
+        "[limits]\nunit_bytes_max = 5",
+        "p.toml:2:1: found the unknown key \"unit_bytes_max\"; right would be \"unit-bytes-max\"",
+    );
+    check(
+        "[limits]\nsesions-max = 5",
+        "p.toml:2:1: found the unknown key \"sesions-max\"; right would be \"sessions-max\"",
+    );
+}
+
+#[test]
+fn a_wrong_frame_name_is_refused() {
+    let words = "words of lower-case letters, digits and hyphens with one `/` between them, such as \"session/open\"";
+    let cases = [
+        ("*", "one prefix an entry, such as \"session/*\""),
+        ("*/*", "one prefix an entry, such as \"session/*\""),
+        ("session/op*", "`*` only as the whole last word, such as \"session/*\""),
+        ("*/open", "`*` only as the whole last word, such as \"session/*\""),
+        ("session/", words),
+        ("/open", words),
+        ("session//open", words),
+        ("Session/open", words),
+        ("session open", words),
+        ("", words),
+    ];
+    for (name, right) in cases {
+        check(
+            &format!("[frames]\nallow = [{name:?}]"),
+            &format!("p.toml:2:10: found {name:?}; right would be {right}"),
+        );
+    }
+}
+
+#[test]
+fn an_entry_stands_once() {
+    check(
+        "[frames]\nallow = [\n  \"a/*\",\n  \"a/*\",\n]",
+        "p.toml:4:3: found \"a/*\" a second time; right would be each entry once",
+    );
+}
+
+#[test]
+fn a_value_of_another_type_is_refused() {
+    check(
+        "frames = 1",
+        "p.toml:1:10: found the number 1; right would be a table with the key \"allow\"",
+    );
+    check("limits = []", "p.toml:1:10: found a list; right would be a table of limits");
+    check(
+        "frames.allow = \"a/b\"",
+        "p.toml:1:16: found the text \"a/b\"; right would be a list of frame names",
+    );
+    check(
+        "frames.allow = [true]",
+        "p.toml:1:17: found true; right would be a frame name in quotation marks",
+    );
+    check(
+        "limits.nesting-max = \"512\"",
+        "p.toml:1:22: found the text \"512\"; right would be a whole number from 1 to 65536",
+    );
+    check(
+        "limits.nesting-max = 5.5",
+        "p.toml:1:22: found the number 5.5; right would be a whole number from 1 to 65536",
+    );
+}
+
+#[test]
+fn a_number_out_of_range_is_refused() {
+    for key in KEYS {
+        let right = format!("a whole number from {} to {}", key.least, key.most);
+        let refused = |number: i128| {
+            check(
+                &format!("[limits]\n{} = {number}", key.name),
+                &format!(
+                    "p.toml:2:{}: found {} = {number}; right would be {right}",
+                    key.name.len() + 4,
+                    key.name
+                ),
+            );
+        };
+        refused(-1);
+        refused(i128::from(key.most) + 1);
+        refused(i128::from(u64::MAX) + 1);
+        if key.least > 0 {
+            refused(i128::from(key.least) - 1);
+        }
+    }
+}
+
+#[test]
+fn nothing_at_all_is_refused_where_it_would_be_no_door() {
+    let zero_allowed: Vec<_> =
+        KEYS.iter().filter(|key| key.least == 0).map(|key| key.name).collect();
+    assert_eq!(zero_allowed, ["call-ms-per-mib", "sessions-max"]);
+}
+
+#[test]
+fn limits_that_contradict_each_other_are_refused() {
+    check(
+        "[limits]\nunwritten-bytes-rest = 100\nunwritten-bytes-stop = 99",
+        "p.toml:3:24: found unwritten-bytes-stop = 99, below unwritten-bytes-rest = 100; right would be at least 100",
+    );
+    check(
+        "[limits]\nunwritten-bytes-rest = 20000000",
+        "p.toml:2:24: found unwritten-bytes-rest = 20000000, above unwritten-bytes-stop = 16777216; right would be at most 16777216, or another unwritten-bytes-stop beside it",
+    );
+    check(
+        "[limits]\nmemory-bytes-max = 65536",
+        "p.toml:2:20: found memory-bytes-max = 65536, below unit-bytes-max = 167772160; right would be at least 167772160",
+    );
+}
+
+#[test]
+fn text_that_is_no_toml_is_refused_where_it_breaks() {
+    let error = parse("p.toml", "[frames]\nallow = [\"a/b\"").expect_err("not TOML");
+    let complaint = error.complaints.first().expect("a complaint");
+    assert_eq!((complaint.line, complaint.right.as_str()), (2, "TOML"));
+    check(
+        "[limits]\nnesting-max = 1\nnesting-max = 2",
+        "p.toml:3:1: found duplicate key; right would be TOML",
+    );
+}
+
+#[test]
+fn all_complaints_come_at_once_in_the_order_of_the_text() {
+    check(
+        "[limits]\nnesting-max = 0\nunknown = 1\n\n[frames]\nallow = [\"*\"]\n[frame]",
+        &[
+            "p.toml:2:15: found nesting-max = 0; right would be a whole number from 1 to 65536",
+            "p.toml:3:1: found the unknown key \"unknown\"; right would be one of unit-bytes-max, nesting-max, outputs-per-call-max, output-bytes-per-call-max, memory-bytes-max, call-ms-base, call-ms-per-mib, pending-requests-max, unwritten-bytes-rest, unwritten-bytes-stop, live-notices-max, connections-max, sessions-max",
+            "p.toml:6:10: found \"*\"; right would be one prefix an entry, such as \"session/*\"",
+            "p.toml:7:2: found the unknown key \"frame\"; right would be \"frames\"",
+        ]
+        .join("\n"),
+    );
+}
+
+#[test]
+fn columns_count_characters() {
+    check(
+        "frames.allow = [\"é\", \"*\"]",
+        "p.toml:1:17: found \"é\"; right would be words of lower-case letters, digits and hyphens with one `/` between them, such as \"session/open\"\n\
+         p.toml:1:22: found \"*\"; right would be one prefix an entry, such as \"session/*\"",
+    );
+}
+
+#[test]
+fn numbers_may_be_written_as_toml_allows() {
+    let policy = parse(
+        "p.toml",
+        "[limits]\nunit-bytes-max = 0x10_0000\nnesting-max = 1_0\nsessions-max = +3\ncall-ms-per-mib = 0",
+    )
+    .expect("a policy");
+    let limits = policy.limits;
+    assert_eq!(
+        (limits.unit_bytes_max, limits.nesting_max, limits.sessions_max, limits.call_ms_per_mib),
+        (1 << 20, 10, 3, 0)
+    );
+}
+
+#[test]
+fn memory_and_output_follow_the_unit_where_they_are_not_named() {
+    // Decision 54.
+    let limits = |text: &str| parse("p.toml", text).expect("a policy").limits;
+    let small = limits("[limits]\nunit-bytes-max = 1_048_576");
+    assert_eq!((small.memory_bytes_max, small.output_bytes_per_call_max), (36 << 20, 18 << 20));
+    let huge = limits("[limits]\nunit-bytes-max = 4_294_967_296");
+    assert_eq!(huge.memory_bytes_max, 4 << 30, "no more than 32 bits can address");
+    let named = limits(
+        "[limits]\nunit-bytes-max = 1_048_576\nmemory-bytes-max = 2_097_152\noutput-bytes-per-call-max = 7",
+    );
+    assert_eq!((named.memory_bytes_max, named.output_bytes_per_call_max), (2 << 20, 7));
+}
+
+#[test]
+fn an_empty_text_is_the_default_policy() {
+    assert_eq!(parse("p.toml", ""), Ok(Policy::default()));
+    assert_eq!(parse("p.toml", "[frames]\n[limits]"), Ok(Policy::default()));
+}
+
+#[test]
+fn the_default_text_says_what_the_defaults_are() {
+    let text = include_str!("../../../../policies/default.toml");
+    let policy = parse("policies/default.toml", text).expect("a policy");
+    assert_eq!(policy, Policy::default());
+    for key in KEYS {
+        let value = *(key.field)(&mut Limits::default());
+        let plain = text.replace('_', "");
+        assert!(plain.contains(&format!("\n{} = {value}\n", key.name)), "{} = {value}", key.name);
+    }
+}

@@ -1,0 +1,115 @@
+//! Reading a child's output without end and without growing: a bounded tail in memory, and the
+//! whole stream in a spill file as soon as the tail is not the whole.
+
+use std::{io, time::Duration};
+
+use tokio::{
+    io::{AsyncRead, AsyncReadExt},
+    runtime::Handle,
+    sync::oneshot,
+    task::JoinHandle,
+    time::timeout,
+};
+
+use crate::spill::{Spill, Spilled};
+
+const READ_BYTES: usize = 64 << 10;
+
+/// Output that is being read. Dropping it stops the reading.
+#[derive(Debug)]
+pub struct Capture {
+    task: JoinHandle<Captured>,
+    stop: oneshot::Sender<()>,
+}
+
+/// Output that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Captured {
+    /// The last bytes of the stream.
+    pub tail: Vec<u8>,
+    /// How many bytes the stream had.
+    pub bytes: u64,
+    /// The file with the whole stream, if the tail is not the whole and a file could be written.
+    pub spill: Option<Spilled>,
+}
+
+impl Capture {
+    /// Begins to read. `tail_bytes_max` bytes stay in memory.
+    pub fn start<R>(runtime: &Handle, reader: R, tail_bytes_max: usize, spill: Spill) -> Capture
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let task = runtime.spawn(read(reader, tail_bytes_max, spill, stopped));
+        Capture { task, stop }
+    }
+
+    /// Waits for the end of the stream, but only this long: a descendant that inherited the pipe
+    /// must not keep its reader waiting. Returns what has come until then.
+    pub async fn finish(mut self, patience: Duration) -> Captured {
+        if let Ok(result) = timeout(patience, &mut self.task).await {
+            return result.unwrap_or_default();
+        }
+        // The task may have ended just now; then there is nobody to tell.
+        let _ = self.stop.send(());
+        self.task.await.unwrap_or_default()
+    }
+}
+
+impl Captured {
+    /// Whether the tail is not the whole.
+    pub fn is_cut(&self) -> bool {
+        self.bytes > self.tail.len() as u64
+    }
+
+    /// The tail as text. What is not UTF-8 becomes U+FFFD; a character cut in two at the front is
+    /// left out.
+    pub fn text(&self) -> String {
+        let mut tail = self.tail.as_slice();
+        if self.is_cut() {
+            // A character has at most three continuation bytes.
+            let cut = tail.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
+            tail = tail.get(cut..).unwrap_or_default();
+        }
+        String::from_utf8_lossy(tail).into_owned()
+    }
+}
+
+async fn read<R: AsyncRead + Unpin>(
+    mut reader: R,
+    tail_bytes_max: usize,
+    mut spill: Spill,
+    mut stopped: oneshot::Receiver<()>,
+) -> Captured {
+    let mut captured = Captured::default();
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        let count = tokio::select! {
+            biased;
+            _ = &mut stopped => break,
+            count = reader.read(&mut buffer) => count,
+        };
+        let bytes = match count {
+            Ok(0) => break,
+            Ok(count) => buffer.get(..count).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                tracing::warn!(%error, "output of a child could not be read to its end");
+                break;
+            }
+        };
+        let was_cut = captured.is_cut();
+        captured.bytes += bytes.len() as u64;
+        if was_cut {
+            spill.write(bytes).await;
+        } else if captured.bytes > tail_bytes_max as u64 {
+            spill.write(&captured.tail).await;
+            spill.write(bytes).await;
+        }
+        captured.tail.extend_from_slice(bytes);
+        let excess = captured.tail.len().saturating_sub(tail_bytes_max);
+        captured.tail.drain(..excess);
+    }
+    captured.spill = spill.close().await;
+    captured
+}

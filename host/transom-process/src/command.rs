@@ -1,0 +1,110 @@
+//! What to run, checked before anything is forked. How it is forked is `fork.rs` and `spawner.rs`.
+
+use std::{io, path::PathBuf, process::Stdio};
+
+use crate::fork;
+
+/// What a child reads from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stdin {
+    /// Nothing: end of input at once.
+    #[default]
+    Null,
+    /// A pipe whose other end is `Process::stdin`.
+    Piped,
+}
+
+/// A child to be. Its standard output and error are always pipes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Command {
+    /// An absolute path, or a bare name that is looked up in the child's own `PATH` (L-85).
+    pub program: String,
+    /// Arguments after the program's name.
+    pub arguments: Vec<String>,
+    /// Where it runs; the host's own directory if absent.
+    pub directory: Option<PathBuf>,
+    /// The whole environment: nothing is inherited besides.
+    pub environment: Vec<(String, String)>,
+    /// What it reads from.
+    pub stdin: Stdin,
+}
+
+/// Why a child could not be born.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SpawnError {
+    /// The program has no name.
+    #[error("no executable is named; give an absolute path or a bare name")]
+    NoProgram,
+    /// The program is a path that would mean something else in every directory (L-85).
+    #[error("executable \"{0}\" is a relative path; give an absolute path or a bare name")]
+    RelativeProgram(String),
+    /// The working directory is missing, or is something else.
+    #[error("working directory \"{0}\" is not an existing directory")]
+    NoDirectory(String),
+    /// No such program, at that path or in the child's `PATH`.
+    #[error("executable \"{0}\" was not found")]
+    NotFound(String),
+    /// The system refused.
+    #[error("cannot run \"{program}\": {message}")]
+    Refused {
+        /// As in [`Command::program`].
+        program: String,
+        /// What the system said.
+        message: String,
+    },
+    /// More children were asked for at once than can wait to be born.
+    #[error("{0} children are waiting to be started; retry later")]
+    Overloaded(usize),
+    /// The thread that gives birth has ended, which it does only with its process.
+    #[error("no children are started any more")]
+    Closed,
+}
+
+impl Command {
+    /// A command without arguments, directory, environment or input.
+    pub fn new(program: impl Into<String>) -> Command {
+        Command { program: program.into(), ..Command::default() }
+    }
+
+    fn check(&self) -> Result<(), SpawnError> {
+        if self.program.is_empty() {
+            return Err(SpawnError::NoProgram);
+        }
+        if self.program.contains('/') && !self.program.starts_with('/') {
+            return Err(SpawnError::RelativeProgram(self.program.clone()));
+        }
+        // Checked apart, because the system says "not found" for a missing program, too.
+        match &self.directory {
+            Some(directory) if !directory.is_dir() => {
+                Err(SpawnError::NoDirectory(directory.display().to_string()))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Starts the child from the calling thread, with whose end it dies (`fork.rs`).
+    pub(crate) fn start(&self) -> Result<tokio::process::Child, SpawnError> {
+        self.check()?;
+        let mut command = std::process::Command::new(&self.program);
+        command.args(&self.arguments).env_clear();
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command.stdin(match self.stdin {
+            Stdin::Null => Stdio::null(),
+            Stdin::Piped => Stdio::piped(),
+        });
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        fork::lead_session(&mut command);
+        fork::die_with_parent(&mut command);
+        tokio::process::Command::from(command).spawn().map_err(|error| self.refused(&error))
+    }
+
+    fn refused(&self, error: &io::Error) -> SpawnError {
+        match error.kind() {
+            io::ErrorKind::NotFound => SpawnError::NotFound(self.program.clone()),
+            _ => SpawnError::Refused { program: self.program.clone(), message: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The one thread from which children are born.
+//!
+//! Children die with the thread that forked them (`fork.rs`), and runtime workers come and go; this
+//! thread stays until the last [`Spawner`] and the last [`Process`] are dropped. It also keeps
+//! `fork`, which can take milliseconds in a big process, off the runtime.
+
+use std::{
+    fmt, io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+};
+
+use tokio::{runtime::Handle, sync::oneshot};
+
+use crate::{
+    command::{Command, SpawnError},
+    guard::Guard,
+    process::Process,
+};
+
+/// How many children may wait to be born. A birth takes about a millisecond, so that a longer queue
+/// is a caller gone wild.
+const WAITING_MAX: usize = 256;
+
+/// Starts children. Cheap to clone.
+#[derive(Clone)]
+pub struct Spawner {
+    requests: mpsc::SyncSender<Request>,
+    guard: Arc<Mutex<Guard>>,
+}
+
+struct Request {
+    command: Command,
+    spawner: Spawner,
+    reply: oneshot::Sender<Result<Process, SpawnError>>,
+}
+
+impl Spawner {
+    /// Starts the thread. The pipes of its children belong to `runtime`.
+    pub fn new(runtime: Handle) -> io::Result<Spawner> {
+        let (requests, inbox) = mpsc::sync_channel(WAITING_MAX);
+        thread::Builder::new().name("transom-spawner".to_owned()).spawn(move || run(&runtime, &inbox))?;
+        Ok(Spawner { requests, guard: Arc::new(Mutex::new(Guard::new())) })
+    }
+
+    /// Starts a child. If the caller loses interest meanwhile, the child is killed.
+    pub async fn spawn(&self, command: Command) -> Result<Process, SpawnError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request { command, spawner: self.clone(), reply };
+        self.requests.try_send(request).map_err(|error| match error {
+            mpsc::TrySendError::Full(_) => SpawnError::Overloaded(WAITING_MAX),
+            mpsc::TrySendError::Disconnected(_) => SpawnError::Closed,
+        })?;
+        answer.await.unwrap_or(Err(SpawnError::Closed))
+    }
+
+    /// Nothing of this group is left.
+    pub(crate) fn gone(&self, group: u32) {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).release(group);
+    }
+
+    fn watch(&self, group: u32) {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).watch(group);
+    }
+}
+
+impl fmt::Debug for Spawner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Spawner")
+    }
+}
+
+fn run(runtime: &Handle, inbox: &mpsc::Receiver<Request>) {
+    let _entered = runtime.enter();
+    while let Ok(Request { command, spawner, reply }) = inbox.recv() {
+        // The runtime panics when it is asked for pipes while it shuts down.
+        let child = catch_unwind(AssertUnwindSafe(|| command.start()));
+        let result = child.unwrap_or(Err(SpawnError::Closed)).and_then(|child| {
+            let process = Process::new(child, spawner.clone())?;
+            spawner.watch(process.id());
+            Ok(process)
+        });
+        // Where nobody waits any more, dropping the process ends it.
+        drop(reply.send(result));
+    }
+}

@@ -1,0 +1,189 @@
+//! Where output goes that is too long to keep in memory: private files, within a budget.
+
+use std::{
+    fs::{self, DirBuilder, Permissions},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use tokio::{fs::File, io::AsyncWriteExt};
+
+/// How many names are tried before a spill is given up; taken ones are those of other hosts that use
+/// the same directory.
+const NAMES_MAX: u32 = 1_000;
+
+/// How many bytes may be spilled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpillLimits {
+    /// By one stream. 64 MiB (P-85) holds every build log and no endless loop's output.
+    pub stream_bytes_max: u64,
+    /// By all files that are there at the same time.
+    pub total_bytes_max: u64,
+}
+
+impl Default for SpillLimits {
+    fn default() -> SpillLimits {
+        SpillLimits { stream_bytes_max: 64 << 20, total_bytes_max: 1 << 30 }
+    }
+}
+
+/// A directory of mode 0700 with files of mode 0600.
+#[derive(Debug, Clone)]
+pub struct SpillDirectory {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    path: PathBuf,
+    limits: SpillLimits,
+    bytes: AtomicU64,
+    next: AtomicU64,
+}
+
+/// A stream's place in the directory; the file is made when the first byte comes.
+#[derive(Debug)]
+pub struct Spill {
+    directory: SpillDirectory,
+    label: String,
+    file: Option<(PathBuf, File)>,
+    written: u64,
+    missing: u64,
+}
+
+/// What was spilled of one stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spilled {
+    /// The file.
+    pub path: PathBuf,
+    /// Bytes of the stream that are not in it, because a limit was reached or the disk was full. The
+    /// file says so in its last line.
+    pub missing: u64,
+}
+
+impl SpillDirectory {
+    /// Makes the directory where it is missing, and private where it is not.
+    pub fn create(path: impl Into<PathBuf>, limits: SpillLimits) -> io::Result<SpillDirectory> {
+        let shared =
+            Shared { path: path.into(), limits, bytes: AtomicU64::new(0), next: AtomicU64::new(1) };
+        let directory = SpillDirectory { shared: Arc::new(shared) };
+        directory.ensure()?;
+        Ok(directory)
+    }
+
+    /// A place for one stream. The label becomes part of the file's name.
+    pub fn spill(&self, label: &str) -> Spill {
+        let label =
+            label.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+        let label = label.take(80).collect();
+        Spill { directory: self.clone(), label, file: None, written: 0, missing: 0 }
+    }
+
+    /// Removes a file made here and gives its bytes back to the budget.
+    pub fn remove(&self, path: &Path) {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return };
+        if path.parent() == Some(self.shared.path.as_path()) && fs::remove_file(path).is_ok() {
+            self.give_back(metadata.len());
+        }
+    }
+
+    fn ensure(&self) -> io::Result<()> {
+        let path = &self.shared.path;
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        if !fs::symlink_metadata(path)?.is_dir() {
+            let message = format!("\"{}\" is not a directory of its own", path.display());
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
+        }
+        fs::set_permissions(path, Permissions::from_mode(0o700))
+    }
+
+    async fn open(&self, label: &str) -> io::Result<(PathBuf, File)> {
+        // It may have been cleared away since: temporary directories are.
+        self.ensure()?;
+        for _ in 0..NAMES_MAX {
+            let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+            let path = self.shared.path.join(format!("{number}.{label}.txt"));
+            let mut options = File::options();
+            match options.write(true).create_new(true).mode(0o600).open(&path).await {
+                Ok(file) => return Ok((path, file)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Takes up to `wanted` bytes from the budget.
+    fn take(&self, wanted: u64) -> u64 {
+        let mut taken = 0;
+        // The closure always answers, so the update cannot fail.
+        let _ = self.shared.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bytes| {
+            taken = self.shared.limits.total_bytes_max.saturating_sub(bytes).min(wanted);
+            Some(bytes + taken)
+        });
+        taken
+    }
+
+    fn give_back(&self, count: u64) {
+        let _ = self.shared.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bytes| {
+            Some(bytes.saturating_sub(count))
+        });
+    }
+}
+
+impl Spill {
+    /// Appends what fits; the rest is counted as missing. A gap is never followed by more text.
+    pub(crate) async fn write(&mut self, bytes: &[u8]) {
+        let wanted = bytes.len() as u64;
+        let room = self.directory.shared.limits.stream_bytes_max - self.written;
+        let allowed = if self.missing == 0 { self.directory.take(wanted.min(room)) } else { 0 };
+        let fits =
+            usize::try_from(allowed).ok().and_then(|count| bytes.get(..count)).unwrap_or_default();
+        match self.append(fits).await {
+            Ok(()) => {
+                self.written += allowed;
+                self.missing += wanted - allowed;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "output could not be spilled");
+                self.directory.give_back(allowed);
+                self.missing += wanted;
+            }
+        }
+    }
+
+    async fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (path, mut file) = match self.file.take() {
+            Some(open) => open,
+            None => self.directory.open(&self.label).await?,
+        };
+        let result = async {
+            file.write_all(bytes).await?;
+            file.flush().await
+        };
+        let result = result.await;
+        self.file = Some((path, file));
+        result
+    }
+
+    /// Closes the file; `None` if there is none.
+    pub(crate) async fn close(mut self) -> Option<Spilled> {
+        let (path, mut file) = self.file.take()?;
+        if self.missing > 0 {
+            let marker =
+                format!("\n[output cut here: {} more bytes were not kept]\n", self.missing);
+            // Best effort: the same number is in the answer.
+            let _ = file.write_all(marker.as_bytes()).await;
+            let _ = file.flush().await;
+        }
+        Some(Spilled { path, missing: self.missing })
+    }
+}

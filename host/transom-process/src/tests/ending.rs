@@ -1,0 +1,111 @@
+//! How children end, wanted or not (L-85, design "Teardown").
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{Command as Program, Stdio},
+    time::Duration,
+};
+
+use super::{LONG, fifo, line, spawn, writers_ended};
+use crate::{Ending, Exit};
+
+#[tokio::test]
+async fn a_group_ends_with_its_grandchildren() {
+    let mut process = spawn("(sleep 1000 & sleep 1000) & sleep 1000 & echo ready; wait").await;
+    assert_eq!(line(&mut process).await, "ready");
+    let tree = process.tree();
+    assert!(!tree.is_gone());
+    assert_eq!(tree.end(LONG).await, Ending::Terminated);
+    assert!(tree.is_gone());
+    assert_eq!(process.wait().await.unwrap(), Exit::Signal(15));
+    assert_eq!(tree.end(LONG).await, Ending::AlreadyGone);
+}
+
+#[tokio::test]
+async fn a_child_that_ignores_sigterm_is_killed() {
+    let mut process = spawn("trap '' TERM; echo ready; while :; do sleep 0.05; done").await;
+    assert_eq!(line(&mut process).await, "ready");
+    assert_eq!(process.tree().end(Duration::from_millis(20)).await, Ending::Killed);
+    assert_eq!(process.wait().await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn a_stopped_child_hears_sigterm_too() {
+    let mut process = spawn("echo ready; kill -STOP $$").await;
+    assert_eq!(line(&mut process).await, "ready");
+    assert_eq!(process.tree().end(LONG).await, Ending::Terminated);
+    assert_eq!(process.wait().await.unwrap(), Exit::Signal(15));
+}
+
+#[tokio::test]
+async fn grandchildren_with_groups_of_their_own_belong_to_the_tree() {
+    // Job control gives each background job a group.
+    let mut process = spawn("set -m; sleep 1000 & echo ready").await;
+    assert_eq!(line(&mut process).await, "ready");
+    assert_eq!(process.wait().await.unwrap(), Exit::Code(0));
+    assert!(!process.tree().is_gone());
+    assert_eq!(process.tree().end(LONG).await, Ending::Terminated);
+}
+
+#[tokio::test]
+async fn a_tree_without_its_child_can_still_be_ended() {
+    let mut process = spawn("sleep 1000 & exit 4").await;
+    assert_eq!(process.wait().await.unwrap(), Exit::Code(4));
+    assert_eq!(process.tree().end(LONG).await, Ending::Terminated);
+}
+
+#[tokio::test]
+async fn dropping_a_process_kills_its_tree() {
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("pipe");
+    fifo(&pipe);
+    let ended = tokio::spawn({
+        let pipe = pipe.clone();
+        async move { writers_ended(&pipe).await }
+    });
+    let script = "(trap '' TERM; sleep 1000) & echo ready; wait";
+    let mut process = spawn(&format!("exec 2> {}; {script}", pipe.display())).await;
+    let tree = process.tree();
+    assert_eq!(line(&mut process).await, "ready");
+    drop(process);
+    assert_eq!(ended.await.unwrap(), "");
+    assert!(tree.gone_within(LONG).await);
+}
+
+/// Plays both parts: run again with this variable set, it is the host that gets killed.
+const HOST: &str = "TEST_DOOMED_HOST_PIPE";
+
+#[test]
+fn a_host_that_is_killed_leaves_no_orphan() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if let Ok(pipe) = env::var(HOST) {
+        runtime.block_on(async {
+            // A shell that waits, a child of it, and one with a group of its own.
+            let script =
+                format!("exec 2> {pipe}; sleep 1000 & (sleep 1000; true) & echo ready; wait");
+            let mut process = spawn(&script).await;
+            println!("\n{}", line(&mut process).await);
+            std::future::pending::<()>().await;
+        });
+    }
+
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("pipe");
+    fifo(&pipe);
+    let mut host = Program::new(env::current_exe().unwrap())
+        .args(["--exact", "tests::ending::a_host_that_is_killed_leaves_no_orphan", "--nocapture"])
+        .env(HOST, &pipe)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let ended = std::thread::spawn(move || std::fs::read_to_string(pipe).unwrap());
+    let stdout = BufReader::new(host.stdout.take().unwrap());
+    assert!(stdout.lines().map_while(Result::ok).any(|line| line == "ready"));
+    // On Unix this is SIGKILL.
+    host.kill().unwrap();
+    host.wait().unwrap();
+    // Returns when the last process that holds the pipe has ended.
+    assert_eq!(ended.join().unwrap(), "");
+    drop(runtime);
+}

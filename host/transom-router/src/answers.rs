@@ -1,0 +1,181 @@
+//! What becomes of a request once the driver has answered the question behind it.
+
+use serde_json::{json, value::RawValue};
+use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
+use transom_harness::ports::{StoreError, StoredSession};
+
+use crate::{
+    Answer, AskId, Effect, Reach,
+    peer::Asked,
+    request::{List, Want},
+    router::{Router, shutting_down},
+    row::{self, Checked, Page, Row},
+    sessions::exists,
+};
+
+/// Events in one answer to `session/read`.
+pub(crate) const READ_EVENTS_MAX: u64 = 1000;
+/// Rows in one answer to `session/list`.
+const LIST_ROWS_MAX: usize = 200;
+
+/// Who asked, and for what.
+#[derive(Debug)]
+pub(crate) enum Pending {
+    Open(SessionId),
+    Check(Asked),
+    List(Asked, List),
+    Read {
+        asked: Asked,
+        last_seq: i64,
+    },
+    /// A slow peer's cursor reads on.
+    CatchUp {
+        connection: ConnectionId,
+        session: SessionId,
+    },
+}
+
+impl Router {
+    pub(crate) fn answered(&mut self, out: &mut Vec<Effect>, now: u64, ask: AskId, answer: Answer) {
+        let Some(pending) = self.pending.remove(&ask) else { return };
+        match (pending, answer) {
+            (Pending::Open(id), Answer::Found(found)) => self.found(out, now, &id, found),
+            (Pending::Check(asked), Answer::Served(served)) => match served {
+                Ok(served) => {
+                    self.give(
+                        out,
+                        asked.connection,
+                        Frame::reply(&asked.frame, None, row::text(&Checked::from(served))),
+                    );
+                }
+                Err(failure) => self.refuse(out, &asked, &failure),
+            },
+            (Pending::List(asked, list), Answer::Listed(stored)) => match stored {
+                Ok(stored) => self.list(out, &asked, &list, stored),
+                Err(error) => self.refuse(out, &asked, &store_failed(&error)),
+            },
+            (Pending::Read { asked, last_seq }, Answer::Events(events)) => match events {
+                Ok(events) => {
+                    let raw: Vec<&RawValue> =
+                        events.iter().filter_map(|text| serde_json::from_str(text).ok()).collect();
+                    let body = json!({ "lastSeq": last_seq, "events": raw }).to_string();
+                    self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
+                }
+                Err(error) => self.refuse(out, &asked, &store_failed(&error)),
+            },
+            (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
+                self.caught_up(out, connection, &session, events);
+            }
+            (pending, _) => debug_assert!(false, "an answer of the wrong kind for {pending:?}"),
+        }
+    }
+
+    fn found(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        found: Result<Option<StoredSession>, StoreError>,
+    ) {
+        let Some(opening) = self.opening.remove(id) else { return };
+        let connection = opening.asked.connection;
+        let gone =
+            self.ending.is_some() || self.peers.get(&connection).is_none_or(|peer| peer.closing);
+        let failure = match (opening.open.want, found) {
+            _ if gone => shutting_down(),
+            (_, Err(error)) => store_failed(&error),
+            (Want::New | Want::Any, Ok(None)) => return self.create(out, now, id, opening),
+            (Want::New, Ok(Some(_))) => exists(id),
+            (Want::Stored, Ok(None)) => crate::router::not_found(id),
+            (Want::Stored | Want::Any, Ok(Some(_))) => {
+                let text = format!(
+                    "session \"{id}\" is stored, and this version cannot continue stored sessions"
+                );
+                Failure::new(Code::NotResumable, text)
+            }
+        };
+        self.refuse(out, &opening.asked, &failure);
+        for (asked, _) in opening.waiting {
+            self.refuse(out, &asked, &failure);
+        }
+        self.finish_teardown(out, connection);
+        self.finish_ending(out);
+    }
+
+    fn caught_up(
+        &mut self,
+        out: &mut Vec<Effect>,
+        connection: ConnectionId,
+        session: &SessionId,
+        events: Result<Vec<std::sync::Arc<str>>, StoreError>,
+    ) {
+        let Some(peer) = self.peers.get(&connection) else { return };
+        if peer.closing {
+            return self.with_peer(out, connection, |peer| peer.caught_up(session, 0));
+        }
+        let events = match events {
+            Ok(events) => events,
+            // The cursor cannot go on: the peer is let go rather than shown a gap.
+            Err(_) => {
+                let frame = peer.lagged_frame();
+                self.with_peer(out, connection, |peer| peer.stop_showing());
+                return out.push(Effect::Deliver { connection, frame });
+            }
+        };
+        let delivered = events.len() as u64;
+        for text in events {
+            let frame = Frame::notice("session/event", Some(session.clone()), text);
+            out.push(Effect::Deliver { connection, frame });
+        }
+        self.with_peer(out, connection, |peer| peer.caught_up(session, delivered));
+    }
+
+    fn list(
+        &mut self,
+        out: &mut Vec<Effect>,
+        asked: &Asked,
+        list: &List,
+        stored: Vec<StoredSession>,
+    ) {
+        let Some(peer) = self.peers.get(&asked.connection) else { return };
+        let reach_all = peer.facts.reach == Reach::All;
+        let mut rows: Vec<Row> = Vec::new();
+        if list.live != Some(false) {
+            let live = self.sessions.values();
+            let mine = live.filter(|session| reach_all || session.owner == Some(asked.connection));
+            rows.extend(mine.map(Row::live));
+        }
+        if list.stored != Some(false) && reach_all {
+            let resting = stored.iter().filter(|stored| !self.sessions.contains_key(&stored.id));
+            rows.extend(resting.map(Row::stored));
+        }
+        if list.cwd.is_some() {
+            rows.retain(|row| row.cwd == list.cwd);
+        }
+        // Newest first; the id makes the order total, so that a cursor means one place.
+        rows.sort_by(|a, b| {
+            b.updated_at.cmp(&a.updated_at).then_with(|| a.session_id.cmp(&b.session_id))
+        });
+        let limit = list.limit.unwrap_or(LIST_ROWS_MAX).clamp(1, LIST_ROWS_MAX);
+        let start = match &list.cursor {
+            None => 0,
+            Some(cursor) => match rows.iter().position(|row| row.session_id == *cursor) {
+                Some(at) => at + 1,
+                None => {
+                    let issue = format!("cursor \"{cursor}\" names no session of this list");
+                    return self.refuse(out, asked, &Failure::invalid(&[&issue]));
+                }
+            },
+        };
+        let rest = rows.get(start..).unwrap_or_default();
+        let items = rest.get(..limit).unwrap_or(rest);
+        let more = items.len() < rest.len();
+        let cursor = items.last().filter(|_| more).map(|row| row.session_id.as_str());
+        let body = row::text(&Page { items, cursor });
+        self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
+    }
+}
+
+fn store_failed(error: &StoreError) -> Failure {
+    Failure::new(Code::StoreFailed, error.to_string())
+}

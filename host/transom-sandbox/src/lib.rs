@@ -1,0 +1,2 @@
+//! x
+pub mod since_0_1;

@@ -1,0 +1,235 @@
+//! The store that a host keeps open: the port `Store`, over one writer thread and one reading connection.
+//! The parts are in `queue.rs`, `writer.rs` and `reader.rs`.
+
+use std::{
+    fmt::{self, Write as _},
+    io::Write,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
+    thread::{self, JoinHandle},
+};
+
+use sha2::{Digest as _, Sha256};
+use transom_frame::SessionId;
+use transom_harness::ports::{Append, Commit, Sink, Store, StoreError, StoredSession};
+
+use crate::{
+    file::{self, Lock},
+    queue::{Keep, Queue},
+    reader::{Attachment, Reader},
+    writer::Writer,
+};
+
+/// Bytes of one attachment: what the largest unit of any door can carry.
+pub const ATTACHMENT_BYTES_MAX: usize = 160 * 1024 * 1024;
+
+/// Against what a reported commit is safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The end of the process, however sudden. A power loss may take the last moments, and never more.
+    #[default]
+    Process,
+    /// A power loss too: every commit waits for the disk.
+    Power,
+}
+
+/// A store in one SQLite file, open for writing by this process alone.
+pub struct SqliteStore {
+    path: PathBuf,
+    queue: Arc<Queue>,
+    sink: Arc<Sink<Commit>>,
+    /// `None` once closed.
+    reader: Mutex<Option<Reader>>,
+    /// `None` once closed.
+    writing: Mutex<Option<Writing>>,
+}
+
+struct Writing {
+    thread: JoinHandle<Result<(), StoreError>>,
+    /// Outlives the thread's connection.
+    _lock: Lock,
+}
+
+impl SqliteStore {
+    /// Opens or makes the store at `path`, with its directory. Commits are reported to `sink`, in order,
+    /// from the writer's thread.
+    pub fn open(
+        path: &Path,
+        durability: Durability,
+        sink: Sink<Commit>,
+    ) -> Result<SqliteStore, StoreError> {
+        SqliteStore::start(path, durability, None, sink)
+    }
+
+    /// Like [`open`](SqliteStore::open), for a database that may not grow beyond `pages_max` pages of
+    /// 4096 bytes. A commit that would need more fails as it does on a full disk.
+    pub fn open_bounded(
+        path: &Path,
+        durability: Durability,
+        pages_max: u32,
+        sink: Sink<Commit>,
+    ) -> Result<SqliteStore, StoreError> {
+        SqliteStore::start(path, durability, Some(pages_max), sink)
+    }
+
+    fn start(
+        path: &Path,
+        durability: Durability,
+        pages_max: Option<u32>,
+        sink: Sink<Commit>,
+    ) -> Result<SqliteStore, StoreError> {
+        file::prepare_directory(path)?;
+        let lock = file::lock(path)?;
+        let made = file::is_missing(path)?;
+        if made {
+            file::make(path)?;
+        }
+        let connection = file::open_writer(path, durability, pages_max)?;
+        let reader = Reader::beside_writer(path)?;
+
+        let queue = Arc::new(Queue::default());
+        let sink = Arc::new(sink);
+        let writer = Writer::new(connection, Arc::clone(&sink), made.then(|| path.to_owned()));
+        let taken_from = Arc::clone(&queue);
+        let thread = thread::Builder::new()
+            .name("transom-store".to_owned())
+            .spawn(move || writer.run(&taken_from))
+            .map_err(|error| StoreError::Io(format!("cannot start the store's thread: {error}")))?;
+        Ok(SqliteStore {
+            path: path.to_owned(),
+            queue,
+            sink,
+            reader: Mutex::new(Some(reader)),
+            writing: Mutex::new(Some(Writing { thread, _lock: lock })),
+        })
+    }
+
+    /// Keeps bytes under `sha256:<hex of their digest>`, with what they are, and returns that name.
+    /// Returns when they are durable.
+    pub fn keep_attachment_as(
+        &self,
+        bytes: &[u8],
+        media_type: Option<&str>,
+    ) -> Result<String, StoreError> {
+        if bytes.len() > ATTACHMENT_BYTES_MAX {
+            return Err(StoreError::Io(format!(
+                "an attachment of {} bytes is over the limit of {ATTACHMENT_BYTES_MAX}",
+                bytes.len()
+            )));
+        }
+        let name = digest_name(bytes);
+        let known = self.with_reader(|reader| reader.knows_attachment(&name))?;
+        if known.is_some_and(|has_media_type| has_media_type || media_type.is_none()) {
+            return Ok(name);
+        }
+        let (done, kept) = mpsc::sync_channel(1);
+        let keep = Keep {
+            name: name.clone(),
+            media_type: media_type.map(str::to_owned),
+            bytes: bytes.to_vec(),
+            done,
+        };
+        if self.queue.keep(keep).is_err() {
+            return Err(self.closed());
+        }
+        kept.recv().unwrap_or_else(|_| Err(self.closed()))?;
+        Ok(name)
+    }
+
+    /// The attachment of that name.
+    pub fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError> {
+        self.with_reader(|reader| reader.attachment(name))
+    }
+
+    /// Writes a session as JSON lines; see [`Reader::export`]. Other reads go on meanwhile.
+    pub fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError> {
+        self.with_reader(|_| Ok(()))?;
+        Reader::beside_writer(&self.path)?.export(id, out)
+    }
+
+    fn with_reader<T>(
+        &self,
+        read: impl FnOnce(&Reader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &*guard(&self.reader) {
+            Some(reader) => read(reader),
+            None => Err(self.closed()),
+        }
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::Io(format!("the store {:?} is closed", self.path))
+    }
+}
+
+impl Store for SqliteStore {
+    fn append(&self, events: Vec<Append>) {
+        let Err(refused) = self.queue.append(events) else { return };
+        // The writer has gone and reports nothing more, so this keeps the order.
+        if let (Some(first), Some(last)) = (refused.first(), refused.last()) {
+            let message = self.closed().to_string();
+            (self.sink)(Commit::Failed { from: first.number, through: last.number, message });
+        }
+    }
+
+    fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError> {
+        self.with_reader(|reader| reader.find(id))
+    }
+
+    fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError> {
+        self.with_reader(|reader| reader.read(id, from, limit))
+    }
+
+    fn list(&self) -> Result<Vec<StoredSession>, StoreError> {
+        self.with_reader(Reader::list)
+    }
+
+    fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError> {
+        self.keep_attachment_as(bytes, None)
+    }
+
+    /// Must not be called from the sink, whose thread it waits for.
+    fn close(&self) -> Result<(), StoreError> {
+        let mut writing = guard(&self.writing);
+        if let Some(Writing { thread, .. }) = &*writing
+            && thread.thread().id() == thread::current().id()
+        {
+            return Err(StoreError::Io("the store cannot be closed from its own sink".to_owned()));
+        }
+        self.queue.close();
+        // The writer empties the write-ahead log, which it can only do when nobody reads from it.
+        guard(&self.reader).take();
+        let Some(Writing { thread, _lock }) = writing.take() else { return Ok(()) };
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(StoreError::Io("the store's thread has panicked".to_owned())))
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::warn!(%error, path = %self.path.display(), "the store was not closed in order");
+        }
+    }
+}
+
+fn digest_name(bytes: &[u8]) -> String {
+    let mut name = "sha256:".to_owned();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
+}
+
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is half done under these locks: each guards one handle.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,147 @@
+//! What a tool is to the registry.
+
+use std::{path::PathBuf, pin::Pin, time::Duration};
+
+use serde_json::{Map, Value};
+use transom_frame::SessionId;
+use transom_harness::ports::{ToolOutcome, ToolSpec};
+
+use crate::{abort::Abort, sessions::Ticket};
+
+/// A call on its way. Dropping it must not leave anything behind.
+pub type Running = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send>>;
+
+/// Something the model can call.
+pub trait Tool: Send + Sync {
+    /// Name, description and argument schema. The schema stays within what [`crate::violations`]
+    /// checks.
+    fn spec(&self) -> ToolSpec;
+
+    /// When the registry gives up on a call: it sets the signal, waits for the body, and reports a
+    /// time-out (L-56).
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Whether a call with these valid arguments may overlap its neighbours (L-57).
+    fn is_parallel(&self, _arguments: &Map<String, Value>) -> bool {
+        false
+    }
+
+    /// Starts a call. The arguments have been validated against the schema.
+    fn run(&self, call: Call) -> Running;
+}
+
+/// One call with valid arguments.
+#[derive(Debug)]
+pub struct Call {
+    /// Whose call it is.
+    pub session: SessionId,
+    /// The directory relative paths stand in; absolute.
+    pub directory: PathBuf,
+    /// The model's name for this call.
+    pub call_id: String,
+    /// Valid against the tool's schema.
+    pub arguments: Map<String, Value>,
+    /// Set when the call is to end early.
+    pub abort: Abort,
+    pub(crate) ticket: Ticket,
+}
+
+/// Why a tool has no result. The model sees `Error: <message>`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ToolError {
+    /// For the model.
+    pub message: String,
+    /// Name and code, where the harness itself refuses (L-55).
+    pub code: Option<(&'static str, &'static str)>,
+}
+
+impl ToolError {
+    /// An error without a code.
+    pub fn new(message: impl Into<String>) -> ToolError {
+        ToolError { message: message.into(), code: None }
+    }
+
+    /// An error of the harness itself.
+    pub fn coded(message: impl Into<String>, name: &'static str, code: &'static str) -> ToolError {
+        ToolError { message: message.into(), code: Some((name, code)) }
+    }
+
+    /// The end of a call whose signal was set (L-49).
+    pub fn aborted() -> ToolError {
+        ToolError::coded("tool call aborted", "AbortError", "ABORTED")
+    }
+
+    pub(crate) fn timed_out(after: Duration) -> ToolError {
+        let message = format!("tool call timed out after {}ms", after.as_millis());
+        ToolError::coded(message, "ToolTimeoutError", "TOOL_TIMEOUT")
+    }
+}
+
+impl From<ToolError> for ToolOutcome {
+    fn from(error: ToolError) -> ToolOutcome {
+        ToolOutcome::error(&error.message, error.code)
+    }
+}
+
+impl Call {
+    /// A string argument that the schema requires.
+    pub(crate) fn text(&self, name: &str) -> &str {
+        self.arguments.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// A string argument that must not be blank.
+    pub(crate) fn filled_text(&self, name: &str) -> Result<&str, ToolError> {
+        let text = self.text(name);
+        if text.trim().is_empty() {
+            return Err(ToolError::new(format!("invalid {name}: expected a non-empty string")));
+        }
+        Ok(text)
+    }
+
+    pub(crate) fn optional_text(&self, name: &str) -> Option<&str> {
+        self.arguments.get(name).and_then(Value::as_str)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> bool {
+        self.arguments.get(name).and_then(Value::as_bool).unwrap_or_default()
+    }
+
+    /// An integer argument within bounds, or the default.
+    pub(crate) fn integer(&self, name: &str, default: u64, max: u64) -> Result<u64, ToolError> {
+        // The schema has made sure that the number is whole; it may still be written as `3.0`.
+        let Some(number) = self.arguments.get(name).and_then(Value::as_f64) else {
+            return Ok(default);
+        };
+        if number < 1.0 {
+            return Err(ToolError::new(format!("{name} must be greater than or equal to 1")));
+        }
+        if number > max as f64 {
+            return Err(ToolError::new(format!("{name} must be less than or equal to {max}")));
+        }
+        Ok(number as u64)
+    }
+
+    /// An absolute path from an argument. Links and `..` are left to the file system (P-5).
+    pub(crate) fn path(&self, text: &str) -> PathBuf {
+        self.directory.join(text).components().collect()
+    }
+}
+
+/// Runs work on files away from the runtime's workers.
+pub(crate) async fn blocking<T, F>(work: F) -> Result<T, ToolError>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, ToolError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            // Reported where all panics of tools are.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ToolError::aborted()),
+        },
+    }
+}

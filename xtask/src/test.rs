@@ -1,0 +1,122 @@
+//! Everything there is to check, in the order in which a mistake shows soonest. How a test works is left to the tests.
+
+use std::fs;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    build_components, components, machine,
+    phases::Phases,
+    run::build_host,
+    schema, tidy,
+    workspace::{Profile, Workspace, perform},
+};
+
+/// Builds for no machine but the sandbox: hostile guests that would not link natively.
+const PROGRAMS: &str = "transom-programs";
+
+/// How much is checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Extent {
+    pub slow: bool,
+    pub ci: bool,
+}
+
+/// Sets up what tests need, then runs them.
+pub fn test(workspace: &Workspace, extent: Extent, arguments: &[String]) -> Result<()> {
+    let mut phases = Phases::default();
+    phases.demand("what the tests need", || {
+        machine::ensure(&[machine::C_COMPILER, machine::PYTHON, machine::NODE, machine::NPM])
+    })?;
+    if extent.ci {
+        phases.attempt("format", || format(workspace));
+        phases.attempt("generated files", || schema::schema(workspace, true));
+    }
+    phases.demand("components", || build_components(workspace))?;
+    phases.demand("hostile programs", || build_programs(workspace))?;
+    if extent.ci {
+        phases.attempt("tidy", || tidy::tidy(workspace));
+        phases.attempt("clippy", || clippy(workspace));
+        phases.attempt("clippy in the sandbox", || clippy_guests(workspace));
+    }
+    phases.demand("host", || build_host(workspace, Profile::Dev))?;
+    phases.attempt("tests", || run_tests(workspace, extent.slow, arguments));
+    phases.finish()
+}
+
+fn build_programs(workspace: &Workspace) -> Result<()> {
+    let built = components::programs(&workspace.root, &mut |line| println!("{line}"))?;
+    println!("{} programs", built.len());
+    Ok(())
+}
+
+fn format(workspace: &Workspace) -> Result<()> {
+    perform(workspace.cargo().args(["fmt", "--all", "--check"]))
+        .context("`cargo fmt --all` mends it")
+}
+
+fn clippy(workspace: &Workspace) -> Result<()> {
+    perform(workspace.cargo().args([
+        "clippy",
+        "--workspace",
+        "--exclude",
+        PROGRAMS,
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+/// Guests are read again as the sandbox compiles them: code behind `cfg(target_arch)` and the bans of
+/// `components/clippy.toml` are invisible natively.
+fn clippy_guests(workspace: &Workspace) -> Result<()> {
+    let mut command = workspace.cargo();
+    command
+        .args(["clippy", "--target", "wasm32-unknown-unknown", "--target-dir"])
+        .arg(workspace.root.join("target/guests"));
+    for guest in guests(workspace)? {
+        command.args(["--package", &guest]);
+    }
+    perform(command.args(["--", "-D", "warnings"]))
+}
+
+/// The packages that become components, by name.
+fn guests(workspace: &Workspace) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for folder in ["components", "guest-sdk"] {
+        for entry in fs::read_dir(workspace.root.join(folder))
+            .with_context(|| format!("{folder} cannot be listed"))?
+        {
+            let manifest = entry?.path().join("Cargo.toml");
+            if !manifest.exists() {
+                continue;
+            }
+            let table: toml::Table = fs::read_to_string(&manifest)?
+                .parse()
+                .with_context(|| manifest.display().to_string())?;
+            if let Some(name) = table
+                .get("package")
+                .and_then(|package| package.get("name"))
+                .and_then(toml::Value::as_str)
+            {
+                names.push(name.to_owned());
+            }
+        }
+    }
+    if names.is_empty() {
+        bail!("no guest was found under components and guest-sdk");
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn run_tests(workspace: &Workspace, slow: bool, arguments: &[String]) -> Result<()> {
+    let mut command = workspace.cargo();
+    command.args(["test", "--workspace", "--exclude", PROGRAMS, "--no-fail-fast"]).args(arguments);
+    command.env("TRANSOM_BIN", workspace.host(Profile::Dev));
+    if slow {
+        command.env("RUN_SLOW_TESTS", "1");
+    }
+    perform(&mut command)
+}

@@ -454,3 +454,6 @@ impl Agent {
         Token(self.tokens)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,3 +29,21 @@ pub(crate) fn fallback(text: &str) -> Option<String> {
 fn is_bidirectional(c: char) -> bool {
     matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
+
+#[cfg(test)]
+mod tests {
+    use super::fallback;
+
+    #[test]
+    fn titles_are_the_first_visible_words() {
+        let check = |text: &str, title: Option<&str>| {
+            assert_eq!(fallback(text).as_deref(), title, "{text:?}")
+        };
+        check("PROMPT: PLAIN", Some("PROMPT: PLAIN"));
+        check("one two three four five six", Some("one two three four five"));
+        check("  spaces\n\tand lines ", Some("spaces and lines"));
+        check("\u{202e}evil\u{7} text", Some("evil text"));
+        check(" \u{200e} ", None);
+        check(&"ä".repeat(40), Some(&"ä".repeat(20)));
+    }
+}

@@ -27,9 +27,18 @@ const BATCH: usize = 256;
 /// What agents need from the world.
 #[derive(Clone)]
 pub struct Ports {
+    /// The models of doors that map routes in their own way, by door.
+    pub door_models: HashMap<Arc<str>, Arc<dyn Models>>,
+    /// The models of all other doors.
     pub models: Arc<dyn Models>,
     pub tools: Arc<dyn Tools>,
     pub store: Arc<dyn Store>,
+}
+
+impl Ports {
+    fn models_of(&self, door: &str) -> &dyn Models {
+        self.door_models.get(door).unwrap_or(&self.models).as_ref()
+    }
 }
 
 /// The way into the loop, for carriers, peers and ports. Cheap to clone.
@@ -69,6 +78,11 @@ pub struct Attached {
 }
 
 impl Host {
+    /// A host and its inbox, to be given to `Core::new`.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "ports may not block; what they send is bounded by requests in flight and by streams that the loop can stop"
+    )]
     pub fn new() -> (Host, Inbox) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Host { inbox: sender, connections: Arc::default() }, Inbox(receiver))
@@ -81,6 +95,10 @@ impl Host {
     }
 
     /// Joins the host as a peer. Frames sent from here have passed the door's policy already.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the router bounds the frames that a connection has not handled"
+    )]
     pub fn attach(&self, facts: Facts) -> Attached {
         let id = ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed) + 1);
         let (frames, receiver) = mpsc::unbounded_channel();
@@ -221,10 +239,11 @@ impl Core {
             }
             Effect::Append(append) => self.appends.push(append),
             Effect::Ask { ask, question } => self.answer(ask, question),
-            Effect::Assemble { session, token, route } => {
-                let served = self.ports.models.serve(&route);
+            Effect::Assemble { door, session, token, route } => {
+                let models = self.ports.models_of(&door);
+                let served = models.serve(&route);
                 let provider = served.as_ref().map_or("", |served| served.provider.as_str());
-                let retry = self.ports.models.retry_policy(provider);
+                let retry = models.retry_policy(provider);
                 let assembly = Assembly { tools: self.ports.tools.specs(), retry, served };
                 self.happens(session, Happened::Assembled(token, assembly));
             }
@@ -235,13 +254,13 @@ impl Core {
                     .collect();
                 self.happens(session, Happened::Planned(token, plan));
             }
-            Effect::CallModel { session, token, request } => {
+            Effect::CallModel { door, session, token, request } => {
                 let (host, heard) = (self.host.clone(), session.clone());
                 let sink: Sink<Chunk> = Box::new(move |chunk| {
                     let happened = Happened::Chunk(token, chunk);
                     host.send(Event::Happened { session: heard.clone(), happened });
                 });
-                let stop = self.ports.models.call(request, sink);
+                let stop = self.ports.models_of(&door).call(request, sink);
                 self.running.insert((session, token), stop);
             }
             Effect::RunTool { session, token, call } => {
@@ -301,8 +320,8 @@ impl Core {
                 let answer = Answer::Found(self.ports.store.find(&id));
                 self.next.push_back(Event::Answered { ask, answer });
             }
-            Question::Serve(route) => {
-                let answer = Answer::Served(self.ports.models.serve(&route));
+            Question::Serve { door, route } => {
+                let answer = Answer::Served(self.ports.models_of(&door).serve(&route));
                 self.next.push_back(Event::Answered { ask, answer });
             }
             Question::Read { session, from, limit } => {

@@ -98,11 +98,13 @@ pub enum Effect {
         question: Question,
     },
     Assemble {
+        door: Arc<str>,
         session: SessionId,
         token: Token,
         route: Route,
     },
     CallModel {
+        door: Arc<str>,
         session: SessionId,
         token: Token,
         request: ModelRequest,
@@ -153,9 +155,17 @@ pub enum Effect {
 #[derive(Debug)]
 pub enum Question {
     Find(SessionId),
-    Read { session: SessionId, from: u64, limit: u64 },
+    Read {
+        session: SessionId,
+        from: u64,
+        limit: u64,
+    },
     List,
-    Serve(Route),
+    /// Which model answers for the route, as this door maps it.
+    Serve {
+        door: Arc<str>,
+        route: Route,
+    },
 }
 
 #[derive(Debug)]

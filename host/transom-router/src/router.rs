@@ -218,7 +218,9 @@ impl Router {
             Request::HostShutdown => self.shut_down(out, now, asked),
             Request::SessionOpen(open) => self.open(out, now, asked, open),
             Request::ModelsCheck(route) => {
-                self.ask(out, Question::Serve(route), Pending::Check(asked));
+                let Some(peer) = self.peers.get(&asked.connection) else { return };
+                let door = Arc::clone(&peer.facts.door);
+                self.ask(out, Question::Serve { door, route }, Pending::Check(asked));
             }
             Request::SessionList(list) => self.ask(out, Question::List, Pending::List(asked, list)),
             Request::Subscribe(subscribe) => self.subscribe(out, asked, subscribe),

@@ -32,6 +32,8 @@ pub(crate) struct Session {
     /// Which life of this id it is; no two are equal.
     pub(crate) life: u64,
     header: Arc<str>,
+    /// The door through which it was opened; models are as that door maps them.
+    door: Arc<str>,
     /// Events that have been shown: the next one's `seq`.
     pub(crate) released: u64,
     /// The status as it has been shown.
@@ -160,6 +162,8 @@ impl Router {
             delegation_depth: 0,
             agent_preset: None,
         };
+        let peer = self.peers.get(&asked.connection);
+        let door = peer.map_or_else(|| Arc::from(""), |peer| Arc::clone(&peer.facts.door));
         self.lives += 1;
         let text = header.to_json().into();
         let chance = Chance::new(self.chance.split());
@@ -171,6 +175,7 @@ impl Router {
             root: id.clone(),
             life: self.lives,
             header: text,
+            door,
             released: 0,
             running: false,
             waits: Vec::new(),
@@ -309,7 +314,8 @@ impl Router {
             agent::Effect::Append(event) => self.append(out, id, event),
             agent::Effect::Live(live) => self.live(out, id, live),
             agent::Effect::Assemble { token, route } => {
-                out.push(Effect::Assemble { session: id.clone(), token, route });
+                let door = self.door(id);
+                out.push(Effect::Assemble { door, session: id.clone(), token, route });
             }
             agent::Effect::PlanCalls { token, calls } => {
                 out.push(Effect::PlanCalls { session: id.clone(), token, calls });
@@ -435,11 +441,29 @@ impl Router {
     fn checkpoint(&mut self, out: &mut Vec<Effect>, id: &SessionId, effect: agent::Effect) {
         let behind = self.release.last(&self.root(id));
         if self.release.is_committed(behind) {
-            out.extend(ready(id, effect));
+            out.extend(self.ready(id, effect));
         } else {
             self.deferrals += 1;
             self.deferred.insert((behind, self.deferrals), (id.clone(), effect));
         }
+    }
+
+    /// The effect as the driver performs it.
+    fn ready(&self, id: &SessionId, effect: agent::Effect) -> Option<Effect> {
+        match effect {
+            agent::Effect::CallModel { token, request } => {
+                let door = self.door(id);
+                Some(Effect::CallModel { door, session: id.clone(), token, request })
+            }
+            agent::Effect::RunTool { token, call } => {
+                Some(Effect::RunTool { session: id.clone(), token, call })
+            }
+            _ => None,
+        }
+    }
+
+    fn door(&self, id: &SessionId) -> Arc<str> {
+        self.sessions.get(id).map_or_else(|| Arc::from(""), |session| Arc::clone(&session.door))
     }
 
     fn undefer(&mut self, id: &SessionId, stopped: Token) -> bool {
@@ -477,7 +501,7 @@ impl Router {
                 break;
             }
             let (id, effect) = first.remove();
-            out.extend(ready(&id, effect));
+            out.extend(self.ready(&id, effect));
         }
     }
 
@@ -523,18 +547,6 @@ impl Router {
         for id in members {
             self.happened(out, now, &id, Happened::StoreFailed(failure.message.clone()));
         }
-    }
-}
-
-fn ready(id: &SessionId, effect: agent::Effect) -> Option<Effect> {
-    match effect {
-        agent::Effect::CallModel { token, request } => {
-            Some(Effect::CallModel { session: id.clone(), token, request })
-        }
-        agent::Effect::RunTool { token, call } => {
-            Some(Effect::RunTool { session: id.clone(), token, call })
-        }
-        _ => None,
     }
 }
 

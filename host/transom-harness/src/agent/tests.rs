@@ -1,0 +1,263 @@
+//! Stories of one agent: what it is told, in order, and what it answers.
+
+mod cancel;
+mod model;
+mod order;
+mod property;
+mod tools;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{
+    Agent, AgentConfig, Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token,
+};
+use crate::{
+    block::Block,
+    chance::Chance,
+    chunk::{BlockType, Chunk, Finish, LlmFailure, TokenUsage},
+    event::Cause,
+    header::Header,
+    message::Source,
+    ports::{RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
+};
+
+/// An agent and everything it has answered, with what it still waits for.
+pub(super) struct Play {
+    pub(super) agent: Agent,
+    now: u64,
+    /// Events and live notices, a line each.
+    pub(super) lines: Vec<String>,
+    /// Whole envelopes.
+    pub(super) events: Vec<Value>,
+    pub(super) assembling: Vec<Token>,
+    pub(super) calling: Vec<Token>,
+    pub(super) planning: Vec<(Token, usize)>,
+    pub(super) tools: Vec<(Token, ToolCall)>,
+    pub(super) timers: Vec<(Token, u64)>,
+    pub(super) stopped: Vec<Token>,
+    pub(super) disposed: bool,
+}
+
+impl Play {
+    pub(super) fn new() -> Play {
+        Play::with(AgentConfig::default())
+    }
+
+    pub(super) fn with(config: AgentConfig) -> Play {
+        let header = Header {
+            id: "main".into(),
+            created_at: 1000,
+            cwd: Some("/w".to_owned()),
+            parent_session: None,
+            seed_length: None,
+            origin: None,
+            delegation_depth: 0,
+            agent_preset: None,
+        };
+        let route = Route {
+            provider: Some("p".to_owned()),
+            model: Some("m".to_owned()),
+            ..Route::default()
+        };
+        Play {
+            agent: Agent::new(header, route, Arc::new(config), Chance::new([7; 32])),
+            now: 1000,
+            lines: Vec::new(),
+            events: Vec::new(),
+            assembling: Vec::new(),
+            calling: Vec::new(),
+            planning: Vec::new(),
+            tools: Vec::new(),
+            timers: Vec::new(),
+            stopped: Vec::new(),
+            disposed: false,
+        }
+    }
+
+    fn act<T>(&mut self, act: impl FnOnce(&mut Agent, &mut Vec<Effect>, u64) -> T) -> T {
+        self.now += 1;
+        let mut effects = Vec::new();
+        let result = act(&mut self.agent, &mut effects, self.now);
+        for effect in effects {
+            self.take(effect);
+        }
+        result
+    }
+
+    fn take(&mut self, effect: Effect) {
+        match effect {
+            Effect::Append(event) => {
+                let value: Value = serde_json::from_str(&event.text).unwrap();
+                assert_eq!(value["seq"], event.seq, "the text says what the event says");
+                self.lines.push(line(&value));
+                self.events.push(value);
+            }
+            Effect::Live(live) => self.lines.push(match live {
+                Live::Status(Status::Idle) => "idle".to_owned(),
+                Live::Status(Status::Running) => "running".to_owned(),
+                Live::Claimed { turn, messages } => {
+                    format!("claimed by {turn}: {}", messages.len())
+                }
+                Live::Discarded { messages } => format!("discarded {}", messages.len()),
+                Live::Error { failure, .. } => format!("error {}", failure.code),
+            }),
+            Effect::Assemble { token, .. } => self.assembling.push(token),
+            Effect::CallModel { token, .. } => self.calling.push(token),
+            Effect::StopModel(token) | Effect::StopTool(token) => self.stopped.push(token),
+            Effect::PlanCalls { token, calls } => self.planning.push((token, calls.len())),
+            Effect::RunTool { token, call } => self.tools.push((token, call)),
+            Effect::Timer { token, after_ms } => self.timers.push((token, after_ms)),
+            Effect::Disposed => self.disposed = true,
+        }
+    }
+
+    pub(super) fn send(&mut self, text: &str, delivery: Delivery) -> Result<(), String> {
+        self.act(|agent, out, now| {
+            agent.prompt(out, now, vec![Block::text(text)], Source::user(), delivery)
+        })
+        .map(|_| ())
+        .map_err(|failure| failure.message)
+    }
+
+    pub(super) fn prompt(&mut self, text: &str) -> &mut Play {
+        self.send(text, Delivery::Followup).unwrap();
+        self
+    }
+
+    pub(super) fn cancel(&mut self, fate: InboxFate) -> &mut Play {
+        self.act(|agent, out, now| agent.cancel(out, now, Cause::User, fate));
+        self
+    }
+
+    pub(super) fn dispose(&mut self) -> &mut Play {
+        self.act(|agent, out, now| agent.dispose(out, now, 600));
+        self
+    }
+
+    pub(super) fn happen(&mut self, happened: Happened) -> &mut Play {
+        self.act(|agent, out, now| agent.handle(out, now, happened));
+        self
+    }
+
+    /// Answers the oldest assembly that is waited for.
+    pub(super) fn assemble(&mut self) -> &mut Play {
+        let token = self.assembling.remove(0);
+        self.happen(Happened::Assembled(token, assembly()))
+    }
+
+    pub(super) fn chunk(&mut self, chunk: Chunk) -> &mut Play {
+        let token = *self.calling.last().unwrap();
+        self.happen(Happened::Chunk(token, chunk))
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> &mut Play {
+        self.chunk(Chunk::BlockStart { index: 0, block_type: BlockType::Text });
+        self.chunk(Chunk::TextDelta { index: 0, text: text.to_owned() })
+    }
+
+    pub(super) fn call(&mut self, index: u32, id: &str, name: &str) -> &mut Play {
+        self.chunk(Chunk::ToolCallDelta {
+            index,
+            id: id.to_owned(),
+            name: Some(name.to_owned()),
+            arguments_delta: "{}".to_owned(),
+        })
+    }
+
+    pub(super) fn finish(&mut self, reason: Finish) -> &mut Play {
+        self.chunk(Chunk::Finish { reason });
+        self.calling.pop();
+        self
+    }
+
+    pub(super) fn fail(&mut self, code: &str) -> &mut Play {
+        self.finish(Finish::Error { failure: LlmFailure::new(code, "no") })
+    }
+
+    pub(super) fn answer(&mut self, text: &str) -> &mut Play {
+        let usage = TokenUsage {
+            input_tokens: 1,
+            output_tokens: 2,
+            cache_read_tokens: None,
+            cache_write_tokens: None,
+            reasoning_tokens: None,
+        };
+        self.text(text).chunk(Chunk::Usage { usage }).finish(Finish::Stop)
+    }
+
+    pub(super) fn plan(&mut self, parallel: &[bool]) -> &mut Play {
+        let (token, _) = self.planning.remove(0);
+        self.happen(Happened::Planned(token, parallel.to_vec()))
+    }
+
+    /// Ends the running call of this id.
+    pub(super) fn tool(&mut self, id: &str, outcome: ToolOutcome) -> &mut Play {
+        let at = self.tools.iter().position(|(_, call)| call.call_id == id).unwrap();
+        let (token, _) = self.tools.remove(at);
+        self.happen(Happened::ToolEnded(token, outcome))
+    }
+
+    pub(super) fn ring(&mut self) -> &mut Play {
+        let (token, _) = self.timers.remove(0);
+        self.happen(Happened::Timer(token))
+    }
+
+    /// The lines since the last look.
+    pub(super) fn told(&mut self) -> String {
+        std::mem::take(&mut self.lines).join("\n")
+    }
+}
+
+pub(super) fn assembly() -> Assembly {
+    Assembly {
+        served: Ok(Served {
+            provider: "p".to_owned(),
+            model: "m".to_owned(),
+            max_tokens: Some(9),
+            reasoning_effort: Some("high".to_owned()),
+            max_tokens_is_default: true,
+            reasoning_effort_is_default: true,
+            context_window: Some(100),
+            images: false,
+        }),
+        tools: Arc::from(Vec::<ToolSpec>::new()),
+        retry: RetryPolicy::default(),
+    }
+}
+
+/// The parts of an event that a story is about.
+fn line(event: &Value) -> String {
+    let data = &event["data"];
+    let said = match event["type"].as_str().unwrap() {
+        "agent/inbox/spliced" => {
+            let (removed, inserted) =
+                (&data["removedCount"], data["inserted"].as_array().unwrap().len());
+            let outcome = data["outcome"].as_str().unwrap_or_default();
+            format!("{} -{removed} +{inserted} {outcome}", data["target"].as_str().unwrap())
+        }
+        "turn/start" => data["turn"].to_string(),
+        "turn/end" => format!("{} {}", data["turn"], data["reason"]),
+        "step/start" | "step/end" => format!("{}.{}", data["turn"], data["step"]),
+        "user/message" => data["content"][0]["text"].to_string(),
+        "assistant/chunk" => data["chunk"]["type"].as_str().unwrap().to_owned(),
+        "assistant/message" => {
+            format!("{} from {}", data["message"]["content"], event["sourceEventSeqs"])
+        }
+        "tool/call" => data["callId"].to_string(),
+        "tool/result" => {
+            let block = &data["message"]["content"][0];
+            format!(
+                "{} {} {}",
+                block["toolCallId"], block["content"][0]["text"], data["error"]["code"]
+            )
+        }
+        "llm/retry" => format!("{} {}", data["retry"], data["delayMs"]),
+        "llm/retry-started" => data["retry"].to_string(),
+        "request/header" => data["reason"].to_string(),
+        _ => String::new(),
+    };
+    let line = format!("{} {} {said}", event["seq"], event["type"].as_str().unwrap());
+    line.trim_end().to_owned()
+}

@@ -1,0 +1,9 @@
+//! Components that are part of the program.
+
+/// The bytes of a built-in component.
+pub(crate) fn component(name: &str) -> Option<&'static [u8]> {
+    match name {
+        "sdk" => Some(include_bytes!(concat!(env!("OUT_DIR"), "/sdk.wasm"))),
+        _ => None,
+    }
+}

@@ -181,7 +181,7 @@ impl Conversation {
             "session/resume requires a non-empty sessionId string",
         )?;
         let body = translate::open_stored(self.ready()?);
-        match self.memory.sessions.get(session.as_str()).map(|session| session.life) {
+        match self.memory.sessions.get(&*session).map(|session| session.life) {
             Some(Life::Opening | Life::Open) => return Err(translate::already_open(&session)),
             // What was disposed elsewhere may be opened again (S-159).
             Some(Life::Removed) | None => {}
@@ -301,7 +301,11 @@ impl Conversation {
 
     /// The id to keep, if there is room for this many frames more.
     fn admit(&self, request: &Request<'_>, frames: usize) -> Result<RequestId, Refused> {
-        if self.memory.pending.len() + frames > PENDING_MAX {
+        let waiting = match &self.memory.subscription {
+            Subscription::Asked(waiting) => waiting.len(),
+            Subscription::None | Subscription::Made => 0,
+        };
+        if self.memory.pending.len() + waiting + frames > PENDING_MAX {
             return Err(format!("more than {PENDING_MAX} requests are open"));
         }
         storable(request)

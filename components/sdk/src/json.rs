@@ -39,12 +39,18 @@ impl<'a> Reader<'a> {
     /// Passes the value that begins here and gives its text.
     pub(crate) fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
+        match self.peek()? {
+            b'{' | b'[' => self.nested()?,
+            _ => self.scalar()?,
+        }
+        self.text.get(start..self.at)
+    }
+
+    /// Passes an array or object, however deep.
+    fn nested(&mut self) -> Option<()> {
         let mut nest = Nest::new();
         loop {
             match self.peek()? {
-                b'"' => {
-                    self.string()?;
-                }
                 b'{' => {
                     if self.enters(b'}') {
                         nest.push(Kind::Object)?;
@@ -58,16 +64,11 @@ impl<'a> Reader<'a> {
                         continue;
                     }
                 }
-                b't' => self.word("true")?,
-                b'f' => self.word("false")?,
-                b'n' => self.word("null")?,
-                _ => self.number()?,
+                _ => self.scalar()?,
             }
             // A value is complete, and with it perhaps what holds it.
             loop {
-                let Some(kind) = nest.top() else {
-                    return self.text.get(start..self.at);
-                };
+                let Some(kind) = nest.top() else { return Some(()) };
                 let more = match kind {
                     Kind::Object => self.goes_on(b'}')?,
                     Kind::Array => self.goes_on(b']')?,
@@ -80,6 +81,16 @@ impl<'a> Reader<'a> {
                 }
                 nest.pop();
             }
+        }
+    }
+
+    fn scalar(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'"' => self.string().map(drop),
+            b't' => self.word("true"),
+            b'f' => self.word("false"),
+            b'n' => self.word("null"),
+            _ => self.number(),
         }
     }
 

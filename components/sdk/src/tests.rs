@@ -44,7 +44,11 @@ fn with_options(options: &str) -> Setup {
 /// The transcript of a conversation; the same with a swap between every two inputs.
 fn play_in(setup: Setup, inputs: &[&str]) -> String {
     let straight = play_with::<Conversation>(setup.clone(), inputs);
-    assert_eq!(straight, play_with_swaps::<Conversation>(setup, inputs), "a swap must not be noticed");
+    assert_eq!(
+        straight,
+        play_with_swaps::<Conversation>(setup, inputs),
+        "a swap must not be noticed"
+    );
     straight
 }
 

@@ -1,6 +1,8 @@
 //! From the wire to frames and back, without state: members checked, bodies built around untouched text.
 //! When something may be said is left to `conversation.rs`.
 
+use std::borrow::Cow;
+
 use transom_guest::{Frame, FrameKind};
 
 use crate::{
@@ -92,10 +94,10 @@ pub(crate) fn within(what: &str, text: &str, bytes_max: usize) -> Result<(), Str
 }
 
 /// The non-empty session id of a request, or `refusal`.
-pub(crate) fn session_id(params: &Params<'_>, refusal: &str) -> Result<String, String> {
+pub(crate) fn session_id<'a>(params: &Params<'a>, refusal: &str) -> Result<Cow<'a, str>, String> {
     let id = string(params.session_id).filter(|id| !id.is_empty()).ok_or(refusal)?;
     within("sessionId", &id, ID_BYTES_MAX)?;
-    Ok(id.into_owned())
+    Ok(id)
 }
 
 /// `path` against `base`, without looking at the disk (S-43): `.` and `..` and repeated slashes go.

@@ -11,15 +11,23 @@ use crate::{
 /// What a line is answered with.
 fn answers(line: &[u8]) -> Vec<String> {
     let mut out = transom_guest::Outputs::default();
-    let mut conversation =
-        <Conversation as transom_guest::Machine>::open(&mut out, setup()).expect("a setup that is accepted");
-    let unit = transom_guest::Unit { lane: 0, form: transom_guest::Form::Text, bytes: line.to_vec() };
-    transom_guest::Machine::handle(&mut conversation, &mut out, 0, transom_guest::Input::Unit(unit))
-        .expect("no line is a fault");
+    let mut conversation = <Conversation as transom_guest::Machine>::open(&mut out, setup())
+        .expect("a setup that is accepted");
+    let unit =
+        transom_guest::Unit { lane: 0, form: transom_guest::Form::Text, bytes: line.to_vec() };
+    transom_guest::Machine::handle(
+        &mut conversation,
+        &mut out,
+        0,
+        transom_guest::Input::Unit(unit),
+    )
+    .expect("no line is a fault");
     out.into_vec()
         .into_iter()
         .map(|output| match output {
-            transom_guest::Output::Unit(unit) => String::from_utf8(unit.bytes).expect("output is UTF-8"),
+            transom_guest::Output::Unit(unit) => {
+                String::from_utf8(unit.bytes).expect("output is UTF-8")
+            }
             other => panic!("{other:?}"),
         })
         .collect()
@@ -40,7 +48,10 @@ fn unknown(id: &str, method: &str) -> String {
 #[test]
 fn c_6_an_unknown_method_is_named_and_jsonrpc_not_looked_at() {
     // S-13, S-64.
-    assert_eq!(answers(br#"{"id":"x","method":"nope/unknown"}"#), [unknown(r#""x""#, "nope/unknown")]);
+    assert_eq!(
+        answers(br#"{"id":"x","method":"nope/unknown"}"#),
+        [unknown(r#""x""#, "nope/unknown")]
+    );
     assert_eq!(answers(br#"{"jsonrpc":"1.0","id":"x","method":""}"#), [unknown(r#""x""#, "")]);
     assert_eq!(
         answers(br#"{"id":"x","method":"probe","result":1,"error":{}}"#),
@@ -50,7 +61,8 @@ fn c_6_an_unknown_method_is_named_and_jsonrpc_not_looked_at() {
 
 #[test]
 fn c_7_there_is_no_cancel() {
-    let line = br#"{"jsonrpc":"2.0","id":1,"method":"session/cancel","params":{"sessionId":"main"}}"#;
+    let line =
+        br#"{"jsonrpc":"2.0","id":1,"method":"session/cancel","params":{"sessionId":"main"}}"#;
     assert_eq!(answers(line), [unknown("1", "session/cancel")]);
 }
 
@@ -142,7 +154,11 @@ fn c_12_s_5_the_white_space_of_ecmascript_is_trimmed() {
         assert_eq!(answers(line.as_bytes()), [unknown("1", "probe")], "{space:?}");
         // Only JSON's own white space may stand inside.
         let inside = format!("{{\"id\":1,{space}\"method\":\"probe\"}}");
-        assert_eq!(!answers(inside.as_bytes()).is_empty(), matches!(space, '\t' | '\r' | ' '), "{space:?}");
+        assert_eq!(
+            !answers(inside.as_bytes()).is_empty(),
+            matches!(space, '\t' | '\r' | ' '),
+            "{space:?}"
+        );
     }
     for other in ['\u{85}', '\u{180e}', '\u{200b}', '\u{2060}'] {
         let line = format!("{other}{{\"id\":1,\"method\":\"probe\"}}");
@@ -152,7 +168,10 @@ fn c_12_s_5_the_white_space_of_ecmascript_is_trimmed() {
 
 #[test]
 fn c_13_a_carriage_return_does_not_end_a_line() {
-    assert_eq!(answers(b"{\"id\":1,\"method\":\"probe\"}\r{\"id\":2,\"method\":\"probe\"}"), [""; 0]);
+    assert_eq!(
+        answers(b"{\"id\":1,\"method\":\"probe\"}\r{\"id\":2,\"method\":\"probe\"}"),
+        [""; 0]
+    );
 }
 
 #[test]
@@ -165,7 +184,10 @@ fn c_14_characters_are_written_as_they_are() {
 
 #[test]
 fn c_15_bytes_that_are_no_characters_are_replaced() {
-    assert_eq!(answers(b"{\"id\":\"b\",\"method\":\"probe-\xff\"}"), [unknown("\"b\"", "probe-\u{fffd}")]);
+    assert_eq!(
+        answers(b"{\"id\":\"b\",\"method\":\"probe-\xff\"}"),
+        [unknown("\"b\"", "probe-\u{fffd}")]
+    );
 }
 
 #[test]
@@ -187,18 +209,34 @@ fn c_57_half_of_a_surrogate_pair_is_replaced() {
 fn c_57_a_prompt_with_half_of_a_surrogate_pair_reaches_the_host_mended() {
     assert_snapshot!(ready(&[
         r#"1 unit {"id":1,"method":"session/prompt","params":{"sessionId":"m\udfff","contentBlocks":[{"type":"text","text":"\\ud800 \ud800 \ud83e\udd80"}]}}"#,
-    ]), @"");
+    ]), @r#"
+    > 1 unit {"id":1,"method":"session/prompt","params":{"sessionId":"m\udfff","contentBlocks":[{"type":"text","text":"\\ud800 \ud800 \ud83e\udd80"}]}}
+    < frame request session/open session=m� id=3 {"want":"new","owner":"connection","cwd":"/src","route":{"provider":"deepseek-official","model":"deepseek-v4-flash"}}
+    < frame request session/prompt session=m� id=4 {"content":[{"type":"text","text":"\\ud800 \ufffd \ud83e\udd80"}]}
+    "#);
 }
 
 #[test]
 fn s_16_the_last_of_two_members_counts() {
-    assert_eq!(answers(br#"{"id":"a","method":"x","id":"b","method":"probe"}"#), [unknown("\"b\"", "probe")]);
-    assert_eq!(answers(br#"{"id":"a","method":"x","\u0069d":"b","method":"probe"}"#), [unknown("\"b\"", "probe")]);
+    assert_eq!(
+        answers(br#"{"id":"a","method":"x","id":"b","method":"probe"}"#),
+        [unknown("\"b\"", "probe")]
+    );
+    assert_eq!(
+        answers(br#"{"id":"a","method":"x","\u0069d":"b","method":"probe"}"#),
+        [unknown("\"b\"", "probe")]
+    );
     assert_eq!(answers(br#"{"id":"a","id":null,"method":"probe"}"#), [""; 0]);
     assert_snapshot!(ready(&[
         r#"1 unit {"id":1,"method":"session/prompt","params":7,"params":{"sessionId":"x","sessionId":"y","contentBlocks":7,"contentBlocks":[{"type":1,"type":"t"}]}}"#,
         r#"2 unit {"id":2,"method":"session/prompt","params":{"sessionId":"x","contentBlocks":[]},"params":null}"#,
-    ]), @"");
+    ]), @r#"
+    > 1 unit {"id":1,"method":"session/prompt","params":7,"params":{"sessionId":"x","sessionId":"y","contentBlocks":7,"contentBlocks":[{"type":1,"type":"t"}]}}
+    < frame request session/open session=y id=3 {"want":"new","owner":"connection","cwd":"/src","route":{"provider":"deepseek-official","model":"deepseek-v4-flash"}}
+    < frame request session/prompt session=y id=4 {"content":[{"type":1,"type":"t"}]}
+    > 2 unit {"id":2,"method":"session/prompt","params":{"sessionId":"x","contentBlocks":[]},"params":null}
+    < unit {"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"session/prompt requires a non-empty sessionId string"}}
+    "#);
 }
 
 #[test]
@@ -255,14 +293,21 @@ fn depth_costs_no_stack() {
     );
     assert!(outputs(&ready(&[&line])).last().expect("a frame").contains(&deep));
     // Far beyond, the text counts as none.
-    let line = format!(r#"{{"id":1,"method":"probe","params":{}}}"#, "[".repeat(100_000) + &"]".repeat(100_000));
+    let line = format!(
+        r#"{{"id":1,"method":"probe","params":{}}}"#,
+        "[".repeat(100_000) + &"]".repeat(100_000)
+    );
     assert_eq!(answers(line.as_bytes()), [""; 0]);
 }
 
 #[test]
 fn c_16_a_line_without_its_end_is_never_parsed() {
     // S-7.
-    assert_snapshot!(play(&[r#"1 unfinished {"id":1,"method":"shutdown"}"#, "2 end"]), @"");
+    assert_snapshot!(play(&[r#"1 unfinished {"id":1,"method":"shutdown"}"#, "2 end"]), @r#"
+    > 1 unfinished {"id":1,"method":"shutdown"}
+    > 2 end
+    < close end of input
+    "#);
 }
 
 #[test]
@@ -271,22 +316,33 @@ fn s_9_a_line_that_crossed_a_bound_is_noted_and_the_next_one_answered() {
         "1 skipped too-long 170000000",
         "2 skipped too-deep 4000",
         r#"3 unit {"id":1,"method":"probe"}"#,
-    ]), @"");
+    ]), @r#"
+    > 1 skipped too-long 170000000
+    < note unit-skipped {"why":"too-long","bytes":170000000}
+    > 2 skipped too-deep 4000
+    < note unit-skipped {"why":"too-deep","bytes":4000}
+    > 3 unit {"id":1,"method":"probe"}
+    < unit {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"unknown DeepSeek Harness SDK runtime method: probe"}}
+    "#);
 }
 
 #[test]
 fn white_space_inside_is_passed_on_and_passed_over() {
     assert_snapshot!(ready(&[
         "1 unit  { \"id\" : 1 , \"method\" : \"session/prompt\" , \"params\" : { \"sessionId\" : \"s\" , \"contentBlocks\" : [ { \"type\" : \"text\" } , { \"type\":\"x\" } ] } } ",
-    ]), @"");
+    ]), @r#"
+    > 1 unit  { "id" : 1 , "method" : "session/prompt" , "params" : { "sessionId" : "s" , "contentBlocks" : [ { "type" : "text" } , { "type":"x" } ] } } 
+    < frame request session/open session=s id=3 {"want":"new","owner":"connection","cwd":"/src","route":{"provider":"deepseek-official","model":"deepseek-v4-flash"}}
+    < frame request session/prompt session=s id=4 {"content":[ { "type" : "text" } , { "type":"x" } ]}
+    "#);
 }
 
 /// The reader and serde_json agree on what is JSON, for every text made of a few telling pieces.
 #[test]
 fn the_reader_accepts_what_json_is() {
     let pieces = [
-        "{", "}", "[", "]", ",", ":", "\"a\"", "\"\\n\"", "1", "-", "0", ".5", "e2", "true", "nul", "null", " ", "\"",
-        "\\",
+        "{", "}", "[", "]", ",", ":", "\"a\"", "\"\\n\"", "1", "-", "0", ".5", "e2", "true", "nul",
+        "null", " ", "\"", "\\",
     ];
     let mut accepted = 0;
     for first in pieces {
@@ -294,11 +350,13 @@ fn the_reader_accepts_what_json_is() {
             for third in pieces {
                 for fourth in pieces {
                     for around in [("", ""), ("{\"k\":", "}"), ("[", ",2]")] {
-                        let text = format!("{}{first}{second}{third}{fourth}{}", around.0, around.1);
+                        let text =
+                            format!("{}{first}{second}{third}{fourth}{}", around.0, around.1);
                         let mut reader = Reader::new(&text);
                         reader.space();
                         let ours = reader.value().is_some() && reader.at_end();
-                        let theirs = serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
+                        let theirs =
+                            serde_json::from_str::<&serde_json::value::RawValue>(&text).is_ok();
                         assert_eq!(ours, theirs, "{text}");
                         accepted += usize::from(ours);
                     }
@@ -312,7 +370,9 @@ fn the_reader_accepts_what_json_is() {
 /// Every kind of character at every place within and across the eight bytes that are looked at together.
 #[test]
 fn strings_are_read_and_written_as_serde_json_does() {
-    for special in ["\"", "\\", "\u{0}", "\u{1f}", " ", "!", "#", "[", "]", "\u{7f}", "é", "\u{a2}", "你", "🦀"] {
+    for special in [
+        "\"", "\\", "\u{0}", "\u{1f}", " ", "!", "#", "[", "]", "\u{7f}", "é", "\u{a2}", "你", "🦀",
+    ] {
         for before in 0..18 {
             for after in [0, 1, 7, 9] {
                 let text = "x".repeat(before) + special + &"y".repeat(after) + special;

@@ -22,7 +22,10 @@ fn everything(stage: Stage) -> Memory {
     let session = |opening, life| Session { opening, life };
     Memory {
         stage,
-        subscription: Subscription::Asked(vec![(request("1"), handshake()), (request("\"\""), handshake())]),
+        subscription: Subscription::Asked(vec![
+            (request("1"), handshake()),
+            (request("\"\""), handshake()),
+        ]),
         sessions: [
             ("a".into(), session(3, Life::Opening)),
             ("".into(), session(u64::MAX, Life::Open)),
@@ -34,9 +37,33 @@ fn everything(stage: Stage) -> Memory {
             (2, Pending::Subscribe),
             (128, Pending::Open { session: "a".into() }),
             (16_384, Pending::Resume { request: request("\"r\""), session: "a".into() }),
-            (20_000, Pending::Use { request: request("2"), session: "a".into(), opening: 3, what: Use::Prompt }),
-            (20_001, Pending::Use { request: request("3"), session: "a".into(), opening: 3, what: Use::Wait }),
-            (20_002, Pending::Use { request: request("4"), session: "a".into(), opening: 3, what: Use::Directory }),
+            (
+                20_000,
+                Pending::Use {
+                    request: request("2"),
+                    session: "a".into(),
+                    opening: 3,
+                    what: Use::Prompt,
+                },
+            ),
+            (
+                20_001,
+                Pending::Use {
+                    request: request("3"),
+                    session: "a".into(),
+                    opening: 3,
+                    what: Use::Wait,
+                },
+            ),
+            (
+                20_002,
+                Pending::Use {
+                    request: request("4"),
+                    session: "a".into(),
+                    opening: 3,
+                    what: Use::Directory,
+                },
+            ),
             (u64::MAX, Pending::Shutdown { request: request("-3.5") }),
         ]
         .into(),
@@ -65,7 +92,11 @@ fn a_damaged_state_is_refused_and_never_believed() {
     let state = everything(Stage::Ready(handshake())).pack();
     for length in 0..state.len() {
         let refused = Memory::unpack(&state[..length]).expect_err("a state that was cut off");
-        assert!(refused.detail.starts_with("state of format 1 is damaged at byte "), "{}", refused.detail);
+        assert!(
+            refused.detail.starts_with("state of format 1 is damaged at byte "),
+            "{}",
+            refused.detail
+        );
     }
     let mut longer = state.clone();
     longer.push(0);
@@ -84,7 +115,8 @@ fn a_damaged_state_is_refused_and_never_believed() {
 
 #[test]
 fn a_state_of_another_format_is_refused() {
-    let refused = Conversation::resume(setup(), STATE_FORMAT + 1, &[]).expect_err("a format that is unknown");
+    let refused =
+        Conversation::resume(setup(), STATE_FORMAT + 1, &[]).expect_err("a format that is unknown");
     assert_eq!(refused.detail, "state of format 2 cannot be resumed, only 1");
 }
 
@@ -93,8 +125,13 @@ fn a_changed_option_takes_effect_with_a_swap() {
     // Decision 53.
     let mut out = Outputs::default();
     let state = Conversation::open(&mut out, setup()).expect("a setup that is accepted").suspend();
-    assert!(Conversation::resume(with_options(r#"{"maxTokensAsSuccess":true}"#), STATE_FORMAT, &state).is_ok());
-    assert!(Conversation::resume(with_options(r#"{"maxTokens":true}"#), STATE_FORMAT, &state).is_err());
+    assert!(
+        Conversation::resume(with_options(r#"{"maxTokensAsSuccess":true}"#), STATE_FORMAT, &state)
+            .is_ok()
+    );
+    assert!(
+        Conversation::resume(with_options(r#"{"maxTokens":true}"#), STATE_FORMAT, &state).is_err()
+    );
 }
 
 #[test]

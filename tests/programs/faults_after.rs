@@ -16,6 +16,7 @@ impl Crime for FaultsAfter {
     }
 
     fn unit(_out: &mut Outputs, text: &str) -> Option<Result<(), Fault>> {
-        (text == "fault").then(|| Err(Fault::new(FaultKind::Malformed, "this is not a word of ours")))
+        (text == "fault")
+            .then(|| Err(Fault::new(FaultKind::Malformed, "this is not a word of ours")))
     }
 }

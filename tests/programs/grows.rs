@@ -1,5 +1,7 @@
 //! Takes memory without end on `grow`; on `grow 8` it takes eight mebibytes and keeps them, and says so if it gets none.
 
+use std::hint::black_box;
+
 use transom_guest::{Fault, Outputs};
 use transom_programs::{Crime, Program, amount};
 
@@ -11,7 +13,8 @@ impl Crime for Grows {
     fn unit(out: &mut Outputs, text: &str) -> Option<Result<(), Fault>> {
         if text == "grow" {
             loop {
-                vec![1u8; 1 << 20].leak();
+                // Looked at, or the compiler sees that nobody needs it and takes nothing.
+                black_box(vec![1u8; 1 << 20].leak());
             }
         }
         let mut taken = Vec::<u8>::new();
@@ -19,7 +22,7 @@ impl Crime for Grows {
             Ok(()) => out.unit("taken"),
             Err(_) => out.unit("refused"),
         }
-        taken.leak();
+        black_box(taken.leak());
         Some(Ok(()))
     }
 }

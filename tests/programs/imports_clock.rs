@@ -43,5 +43,6 @@ mod imports {
             }
         ",
         world: "programs:clocks/imports-clock",
+        generate_all,
     });
 }

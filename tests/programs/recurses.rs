@@ -30,5 +30,9 @@ fn bare(depth: u64) -> u64 {
 #[inline(never)]
 fn with_data(depth: u64) -> u64 {
     let data = black_box([depth; 64]);
-    if depth == 0 { 1 } else { with_data(depth.wrapping_add(2)).rotate_left(7) ^ data.iter().sum::<u64>() }
+    if depth == 0 {
+        1
+    } else {
+        with_data(depth.wrapping_add(2)).rotate_left(7) ^ data.iter().sum::<u64>()
+    }
 }

@@ -1,3 +1,15 @@
 //! What tests of several kinds share. Each file stands alone, so that a crate can take one by path.
 
-pub mod model_server;
+pub(crate) mod bench;
+pub(crate) mod client;
+pub(crate) mod departures;
+pub(crate) mod memory;
+pub(crate) mod model_server;
+pub(crate) mod native;
+pub(crate) mod place;
+pub(crate) mod play;
+pub(crate) mod process;
+pub(crate) mod restless;
+pub(crate) mod transcript;
+pub(crate) mod vector;
+pub(crate) mod wire;

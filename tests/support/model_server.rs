@@ -101,14 +101,19 @@ pub enum Piece {
 impl Reply {
     /// A stream of these events and then `[DONE]`.
     pub fn events(payloads: &[Value]) -> Reply {
-        let mut reply = Reply::pieces(payloads.iter().map(|payload| event(&payload.to_string())).collect());
+        let mut reply =
+            Reply::pieces(payloads.iter().map(|payload| event(&payload.to_string())).collect());
         reply.pieces.push(event("[DONE]"));
         reply
     }
 
     /// A successful event stream of these pieces.
     pub fn pieces(pieces: Vec<Piece>) -> Reply {
-        Reply { status: 200, headers: vec![("content-type".into(), "text/event-stream".into())], pieces }
+        Reply {
+            status: 200,
+            headers: vec![("content-type".into(), "text/event-stream".into())],
+            pieces,
+        }
     }
 
     /// A successful event stream with this body, in one write.
@@ -172,8 +177,10 @@ impl ModelServer {
         let (stop, stopped) = oneshot::channel();
         let serving = Arc::clone(&shared);
         let thread = thread::spawn(move || {
-            let runtime =
-                tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
             // Leaving the runtime drops every connection.
             runtime.block_on(async {
                 tokio::select! {
@@ -250,7 +257,7 @@ impl Shared {
             return Reply::refusal(404, &json!({"error": {"message": "mock has no such path"}}));
         }
         let Some(scene) = Scene::read(&request.body) else {
-            return Reply::events(&[delta(json!({"content": "plain answer"})), finish("stop"), usage()]);
+            return said(&["plain ", "answer"], "stop");
         };
         let replies = self.replies.lock().unwrap();
         match scene.words.iter().find_map(|word| replies.get(*word)) {
@@ -278,7 +285,8 @@ impl<'a> Scene<'a> {
                 "user" => {
                     let prompt = message.get("content").and_then(Value::as_str).unwrap_or_default();
                     if let Some((_, words)) = prompt.split_once("PROMPT:") {
-                        let words = words.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+                        let words =
+                            words.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
                         scene = Some(Scene { words, answered: false });
                     }
                 }
@@ -330,7 +338,9 @@ fn builtin(scene: &Scene) -> Reply {
             "SLOW" => {
                 Reply::pieces(vec![Piece::Ticks("tick{n} ".to_owned(), Duration::from_millis(100))])
             }
-            "ERR500" => Reply::refusal(500, &json!({"error": {"message": "mock upstream failure"}})),
+            "ERR500" => {
+                Reply::refusal(500, &json!({"error": {"message": "mock upstream failure"}}))
+            }
             "ERR400" => Reply::refusal(400, &json!({"error": {"message": "mock bad request"}})),
             "ERR401" => Reply::refusal(401, &json!({"error": {"message": "mock bad key"}})),
             _ => continue,
@@ -421,9 +431,10 @@ async fn read(stream: &mut TcpStream, unread: &mut Vec<u8>) -> std::io::Result<O
         .filter_map(|line| line.split_once(':'))
         .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
         .collect();
-    let length = headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| {
-        value.parse::<usize>().expect("a client of this server says how long its body is")
-    });
+    let length =
+        headers.iter().find(|(name, _)| name == "content-length").map_or(0, |(_, value)| {
+            value.parse::<usize>().expect("a client of this server says how long its body is")
+        });
     while unread.len() < length {
         if stream.read_buf(unread).await? == 0 {
             return Ok(None);
@@ -463,7 +474,8 @@ async fn write(stream: &mut TcpStream, reply: &Reply) -> std::io::Result<bool> {
             Piece::Wait(time) => sleep(*time).await,
             Piece::Ticks(text, pause) => {
                 for count in 0_u64.. {
-                    let payload = delta(json!({"content": text.replace("{n}", &count.to_string())}));
+                    let payload =
+                        delta(json!({"content": text.replace("{n}", &count.to_string())}));
                     chunk(stream, format!("data: {payload}\n\n").as_bytes()).await?;
                     left(stream, Some(*pause)).await?;
                 }

@@ -85,7 +85,7 @@ pub fn bench(workspace: &Workspace, options: &Options) -> Result<()> {
     if !options.no_build {
         // The sandbox is measured in this very process, which must then be optimised as the host is.
         eprintln!("building");
-        build_components(&workspace.clone())?;
+        build_components(workspace)?;
         build_host(workspace, Profile::Release)?;
         return again(workspace, options);
     }

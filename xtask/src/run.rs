@@ -46,10 +46,13 @@ The host starts now; Ctrl-C ends it. Its model is a script, so no key is needed.
 
     {host} prompt "hello"
 
-With the published Python client (README.md says how to install it), which starts a host of its own:
+The published Python client, which starts a host of its own:
 
-    python3 -c 'from deepseek_harness import DeepSeekHarness as H
-    with H(launch_args_override=("{host}", "stdio", "sdk")) as h: print(h.run("hello").final_response)'
+    python3 -m venv target/venv && target/venv/bin/pip install -q 'pydantic>=2,<3'
+    target/venv/bin/pip install -q --no-deps deepseek-harness-sdk==0.1.0rc6
+    target/venv/bin/python -c 'from deepseek_harness import DeepSeekHarness; h = DeepSeekHarness(launch_args_override=("{host}", "stdio", "sdk")); print(h.run("hello").final_response); h.close()'
+
+README.md has the same for TypeScript.
 "#
     )
 }

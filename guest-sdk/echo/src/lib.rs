@@ -2,7 +2,8 @@
 //! it says nothing to the host but what concerns its own connection.
 
 use transom_guest::{
-    Excess, Fault, FaultKind, Form, Framing, Input, Machine, Manifest, Millis, Output, Outputs, Setup, Skipped, Unit,
+    Excess, Fault, FaultKind, Form, Framing, Input, Machine, Manifest, Millis, Output, Outputs,
+    Setup, Skipped, Unit,
 };
 
 transom_guest::export!(Echo);
@@ -62,7 +63,10 @@ impl Machine for Echo {
     fn resume(_setup: Setup, format: u32, state: &[u8]) -> Result<Echo, Fault> {
         let bytes = (format == STATE_FORMAT).then(|| state.try_into().ok()).flatten();
         let Some(bytes) = bytes else {
-            return Err(Fault::new(FaultKind::Unsupported, "this state was written by another kind of echo"));
+            return Err(Fault::new(
+                FaultKind::Unsupported,
+                "this state was written by another kind of echo",
+            ));
         };
         Ok(Echo { echoed: u64::from_le_bytes(bytes) })
     }

@@ -36,7 +36,11 @@ impl<M: Machine> wit::GuestConnection for Connection<M> {
         self.0.borrow().suspend()
     }
 
-    fn resume(setup: wit::Setup, format: u32, state: Vec<u8>) -> Result<wit::Connection, wit::Fault> {
+    fn resume(
+        setup: wit::Setup,
+        format: u32,
+        state: Vec<u8>,
+    ) -> Result<wit::Connection, wit::Fault> {
         let machine = M::resume(setup.into(), format, &state)?;
         Ok(wit::Connection::new(Connection(RefCell::new(machine))))
     }
@@ -71,7 +75,8 @@ same_cases!(FaultKind => wit::FaultKind { Malformed, Misplaced, Unsupported, Sil
 
 impl From<Manifest> for wit::Manifest {
     fn from(manifest: Manifest) -> wit::Manifest {
-        let Manifest { protocol, revisions, framings, sends, headers, state_format, resumes } = manifest;
+        let Manifest { protocol, revisions, framings, sends, headers, state_format, resumes } =
+            manifest;
         let framings = framings.into_iter().map(Into::into).collect();
         wit::Manifest { protocol, revisions, framings, sends, headers, state_format, resumes }
     }
@@ -134,7 +139,9 @@ impl From<Output> for wit::Output {
             Output::Abort(lane) => wit::Output::Abort(lane),
             Output::Frame(frame) => wit::Output::Frame(frame.into()),
             Output::Deadline(at) => wit::Output::Deadline(at),
-            Output::Close(Closing { code, reason }) => wit::Output::Close(wit::Closing { code, reason }),
+            Output::Close(Closing { code, reason }) => {
+                wit::Output::Close(wit::Closing { code, reason })
+            }
             Output::Note(name, json) => wit::Output::Note((name, json)),
             Output::Other(name, json) => wit::Output::Other((name, json)),
         }

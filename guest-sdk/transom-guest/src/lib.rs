@@ -21,10 +21,14 @@ pub use crate::types::*;
 macro_rules! export {
     ($machine:ty) => {
         #[cfg(target_arch = "wasm32")]
-        #[allow(unsafe_code, unreachable_pub, reason = "the interface's calling convention, generated")]
+        #[allow(
+            unsafe_code,
+            unreachable_pub,
+            reason = "the interface's calling convention, generated"
+        )]
         const _: () = {
             type Exported = $crate::component::Exported<$machine>;
-            $crate::bindings::export_codec!(Exported with_types_in $crate::bindings);
+    $crate::bindings::export_codec!(Exported with_types_in $crate::bindings);
         };
 
         #[cfg(not(target_arch = "wasm32"))]

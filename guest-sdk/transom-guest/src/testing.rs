@@ -117,7 +117,9 @@ impl<M: Machine> Player<M> {
         };
         let mut out = Outputs::default();
         self.machine = match machine.handle(&mut out, now, input) {
-            Ok(()) if faulted => panic!("a fault must be repeated by every later call:\n{}", self.transcript),
+            Ok(()) if faulted => {
+                panic!("a fault must be repeated by every later call:\n{}", self.transcript)
+            }
             Ok(()) => {
                 notation::outputs(&mut self.transcript, out.into_vec());
                 State::Running(machine)
@@ -143,9 +145,16 @@ impl<M: Machine> Player<M> {
         let format = M::describe().state_format;
         let resumed = match M::resume(self.setup.clone(), format, &state) {
             Ok(resumed) => resumed,
-            Err(fault) => panic!("its own state was refused: {}:\n{}", fault.detail, self.transcript),
+            Err(fault) => {
+                panic!("its own state was refused: {}:\n{}", fault.detail, self.transcript)
+            }
         };
-        assert_eq!(state, resumed.suspend(), "a resumed machine holds the same state:\n{}", self.transcript);
+        assert_eq!(
+            state,
+            resumed.suspend(),
+            "a resumed machine holds the same state:\n{}",
+            self.transcript
+        );
         self.machine = State::Running(resumed);
     }
 

@@ -91,7 +91,12 @@ pub struct Frame {
 
 impl Frame {
     /// A request; `id` is the codec's own.
-    pub fn request(name: &str, session: Option<&str>, id: impl ToString, body: impl Into<String>) -> Frame {
+    pub fn request(
+        name: &str,
+        session: Option<&str>,
+        id: impl ToString,
+        body: impl Into<String>,
+    ) -> Frame {
         Frame {
             kind: FrameKind::Request,
             session: session.map(str::to_owned),

@@ -151,7 +151,7 @@ impl Driver<'_> {
                 written = writer.write(&self.unwritten), if !self.unwritten.is_empty() => {
                     self.written(written);
                 }
-                _ = stop.wait_for(|stop| *stop), if !stopping => {
+                () = told_to_stop(&mut stop), if !stopping => {
                     stopping = true;
                     self.limit_teardown();
                     self.handle(Event::Drain(Farewell::Shutdown));
@@ -313,4 +313,10 @@ async fn at(instant: Option<Instant>) {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
     }
+}
+
+/// Returns once `stop` is true, or nobody is left who could make it so.
+pub(crate) async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
+    // The answer borrows the channel, so it must not live on in whoever waits.
+    let _ = stop.wait_for(|stop| *stop).await.is_ok();
 }

@@ -16,7 +16,7 @@ use tracing::{info, warn};
 
 use crate::{
     agents::Host,
-    connection::serve,
+    connection::{serve, told_to_stop},
     door::{OpenDoor, PeerFacts},
 };
 
@@ -78,7 +78,7 @@ impl Socket {
         let mut stopping = stop.clone();
         loop {
             tokio::select! {
-                _ = stopping.wait_for(|stop| *stop) => break,
+                () = told_to_stop(&mut stopping) => break,
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) if connections.len() >= most => {
                         // On a line carrier the refusal is the end of output (decision 56).

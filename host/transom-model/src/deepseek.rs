@@ -167,7 +167,12 @@ impl DeepSeek {
 
     /// Turns the body of a response into chunks. Apart from [`DeepSeek::read`] so that tests can
     /// pass reads of their own, in virtual time.
-    async fn play<S, B, E>(&self, reads: S, upstream: &Upstream, out: &Chunks) -> Result<Finish, LlmFailure>
+    async fn play<S, B, E>(
+        &self,
+        reads: S,
+        upstream: &Upstream,
+        out: &Chunks,
+    ) -> Result<Finish, LlmFailure>
     where
         S: futures_util::Stream<Item = Result<B, E>> + Unpin,
         B: AsRef<[u8]>,
@@ -200,7 +205,8 @@ impl DeepSeek {
 
     async fn refusal(&self, response: Response, upstream: &Upstream) -> LlmFailure {
         let status = response.status().as_u16();
-        let retry_after_ms = failure::retry_after_ms(response.headers(), std::time::SystemTime::now());
+        let retry_after_ms =
+            failure::retry_after_ms(response.headers(), std::time::SystemTime::now());
         let mut body = Vec::new();
         let mut reads = response.bytes_stream();
         // What has arrived by the time the body breaks, falls silent or reaches its bound will do:

@@ -63,7 +63,9 @@ pub struct Providers {
 
 /// A route map names a provider that is not in the table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("cannot map \"{asked}\" to provider \"{answering}\": there is no such provider (known: {known})")]
+#[error(
+    "cannot map \"{asked}\" to provider \"{answering}\": there is no such provider (known: {known})"
+)]
 pub struct UnknownProvider {
     /// The requested provider.
     pub asked: String,
@@ -110,12 +112,16 @@ impl Models for Providers {
             return Err(Failure::invalid(&["route.provider is missing: name a model provider"]));
         };
         let Some(answering) = self.answering(provider) else {
-            return Err(Failure::new(Code::NoAdapter, no_adapter(provider)).with("provider", provider));
+            return Err(
+                Failure::new(Code::NoAdapter, no_adapter(provider)).with("provider", provider)
+            );
         };
         let wanted = named(&route.model).unwrap_or_default();
         let offer = self.table.get(provider).unwrap_or(answering).offer(wanted);
         let Some(model) = named(&route.model).or(offer.model.as_deref()) else {
-            return Err(Failure::invalid(&["route.model is missing: name a model of the provider"]));
+            return Err(Failure::invalid(&[
+                "route.model is missing: name a model of the provider",
+            ]));
         };
         if let Some(effort) = &route.reasoning_effort
             && !offer.efforts.contains(effort)
@@ -186,7 +192,9 @@ fn no_adapter(provider: &str) -> String {
 
 /// S-49.
 pub(crate) fn no_effort(provider: &str, model: &str, effort: &str) -> String {
-    format!("provider \"{provider}\" model \"{model}\" does not support reasoning effort \"{effort}\"")
+    format!(
+        "provider \"{provider}\" model \"{model}\" does not support reasoning effort \"{effort}\""
+    )
 }
 
 #[cfg(test)]

@@ -70,7 +70,10 @@ impl Scripted {
     async fn play(&self, request: &ModelRequest, out: &Chunks) -> Result<Finish, LlmFailure> {
         let scene = Scene::read(&request.messages);
         if scene.has_image && !self.script.images {
-            return Err(LlmFailure::new("UNSUPPORTED_CONTENT", "the script does not declare images"));
+            return Err(LlmFailure::new(
+                "UNSUPPORTED_CONTENT",
+                "the script does not declare images",
+            ));
         }
         let Some(rule) = self.pick(&request.session, &scene) else {
             return Err(LlmFailure::new("INVALID_REQUEST", scene.unanswered()));
@@ -95,7 +98,8 @@ impl Scripted {
                 }
                 Action::Tool { id, name, arguments } => {
                     calls += 1;
-                    let id = id.clone().unwrap_or_else(|| format!("call-{}-{calls}", scene.answers + 1));
+                    let id =
+                        id.clone().unwrap_or_else(|| format!("call-{}-{calls}", scene.answers + 1));
                     let at = blocks.open_call(&mut put);
                     for fragment in arguments.fragments(&scene) {
                         blocks.call(&mut put, at, Some(&id), Some(name), &fragment);

@@ -15,6 +15,9 @@ use crate::spill::{Spill, Spilled};
 
 const READ_BYTES: usize = 64 << 10;
 
+/// How often a pipe is read after reading was stopped. A pipe holds 64 KiB, and at most 1 MiB.
+const LAST_READS_MAX: u32 = 16;
+
 /// Output that is being read. Dropping it stops the reading.
 #[derive(Debug)]
 pub struct Capture {
@@ -78,10 +81,10 @@ impl Captured {
 async fn read<R: AsyncRead + Unpin>(
     mut reader: R,
     tail_bytes_max: usize,
-    mut spill: Spill,
+    spill: Spill,
     mut stopped: oneshot::Receiver<()>,
 ) -> Captured {
-    let mut captured = Captured::default();
+    let mut reading = Reading { captured: Captured::default(), tail_bytes_max, spill };
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let count = tokio::select! {
@@ -89,27 +92,54 @@ async fn read<R: AsyncRead + Unpin>(
             _ = &mut stopped => break,
             count = reader.read(&mut buffer) => count,
         };
-        let bytes = match count {
-            Ok(0) => break,
-            Ok(count) => buffer.get(..count).unwrap_or_default(),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+        match count {
+            Ok(0) => return reading.close().await,
+            Ok(count) => reading.take(buffer.get(..count).unwrap_or_default()).await,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 tracing::warn!(%error, "output of a child could not be read to its end");
-                break;
+                return reading.close().await;
             }
-        };
+        }
+    }
+    // What was written before the stop is in the pipe; what comes later is not waited for.
+    for _ in 0..LAST_READS_MAX {
+        match timeout(Duration::ZERO, reader.read(&mut buffer)).await {
+            Ok(Ok(count)) if count > 0 => {
+                reading.take(buffer.get(..count).unwrap_or_default()).await
+            }
+            Ok(_) | Err(_) => break,
+        }
+    }
+    reading.close().await
+}
+
+struct Reading {
+    captured: Captured,
+    tail_bytes_max: usize,
+    spill: Spill,
+}
+
+impl Reading {
+    async fn take(&mut self, bytes: &[u8]) {
+        let captured = &mut self.captured;
         let was_cut = captured.is_cut();
         captured.bytes += bytes.len() as u64;
         if was_cut {
-            spill.write(bytes).await;
-        } else if captured.bytes > tail_bytes_max as u64 {
-            spill.write(&captured.tail).await;
-            spill.write(bytes).await;
+            self.spill.write(bytes).await;
+        } else if captured.bytes > self.tail_bytes_max as u64 {
+            // From here on the tail is not the whole, so the file gets it all.
+            self.spill.write(&captured.tail).await;
+            self.spill.write(bytes).await;
         }
         captured.tail.extend_from_slice(bytes);
-        let excess = captured.tail.len().saturating_sub(tail_bytes_max);
+        let excess = captured.tail.len().saturating_sub(self.tail_bytes_max);
         captured.tail.drain(..excess);
     }
-    captured.spill = spill.close().await;
-    captured
+
+    async fn close(self) -> Captured {
+        let Reading { mut captured, spill, .. } = self;
+        captured.spill = spill.close().await;
+        captured
+    }
 }

@@ -40,7 +40,9 @@ impl Spawner {
     /// Starts the thread. The pipes of its children belong to `runtime`.
     pub fn new(runtime: Handle) -> io::Result<Spawner> {
         let (requests, inbox) = mpsc::sync_channel(WAITING_MAX);
-        thread::Builder::new().name("transom-spawner".to_owned()).spawn(move || run(&runtime, &inbox))?;
+        thread::Builder::new()
+            .name("transom-spawner".to_owned())
+            .spawn(move || run(&runtime, &inbox))?;
         Ok(Spawner { requests, guard: Arc::new(Mutex::new(Guard::new())) })
     }
 

@@ -16,7 +16,7 @@ use transom_harness::{
     block::Block,
     ports::{Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
 };
-use transom_process::{Signal, SpillDirectory, Spawner, scrub};
+use transom_process::{Spawner, SpillDirectory, scrub};
 
 use crate::{
     abort::AbortSource,
@@ -67,7 +67,9 @@ pub enum RegistryError {
     #[error("tool name \"{0}\" is reserved")]
     ReservedName(String),
     /// The arguments could not be validated.
-    #[error("the parameters of tool \"{name}\" use \"{found}\", which is not checked; leave it out")]
+    #[error(
+        "the parameters of tool \"{name}\" use \"{found}\", which is not checked; leave it out"
+    )]
     UnsupportedSchema {
         /// The tool.
         name: String,
@@ -117,10 +119,13 @@ struct Entry {
 impl Registry {
     /// A registry with the enabled built-in tools.
     pub fn new(options: Options) -> Result<Registry, RegistryError> {
-        let spills = SpillDirectory::create(&options.spill_directory, options.spill_limits).map_err(
-            |source| RegistryError::SpillDirectory { path: options.spill_directory.clone(), source },
-        )?;
-        let explicit = options.shell_variables.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+        let spills = SpillDirectory::create(&options.spill_directory, options.spill_limits)
+            .map_err(|source| RegistryError::SpillDirectory {
+                path: options.spill_directory.clone(),
+                source,
+            })?;
+        let explicit =
+            options.shell_variables.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
         let environment = scrub(&options.environment, &options.keep, &explicit.collect::<Vec<_>>());
         let shared = Shared {
             runtime: options.runtime.clone(),
@@ -137,9 +142,15 @@ impl Registry {
         for name in &options.enabled {
             let tool: Arc<dyn Tool> = match name.as_str() {
                 "bash" => {
-                    let spawner = Spawner::new(options.runtime.clone()).map_err(RegistryError::Spawner)?;
+                    let spawner =
+                        Spawner::new(options.runtime.clone()).map_err(RegistryError::Spawner)?;
                     let timeout = options.shell_timeout_ms;
-                    Arc::new(Bash::new(spawner, spills.clone(), environment.variables.clone(), timeout))
+                    Arc::new(Bash::new(
+                        spawner,
+                        spills.clone(),
+                        environment.variables.clone(),
+                        timeout,
+                    ))
                 }
                 "edit" => Arc::new(Edit::new(files.clone())),
                 "glob" => Arc::new(Glob::new(search)),
@@ -203,7 +214,9 @@ impl Tools for Registry {
             Value::Object(members) => {
                 let arguments = Value::Object(members);
                 violations(&entry.parameters, &arguments, Root::Arguments).is_empty()
-                    && arguments.as_object().is_some_and(|arguments| entry.tool.is_parallel(arguments))
+                    && arguments
+                        .as_object()
+                        .is_some_and(|arguments| entry.tool.is_parallel(arguments))
             }
             _ => false,
         }
@@ -227,14 +240,7 @@ impl Tools for Registry {
 
     fn terminate(&self, session: &SessionId, kill_after_ms: u64) {
         let grace = Duration::from_millis(kill_after_ms);
-        for tree in self.shared.sessions.abort(session) {
-            tree.terminate();
-            self.shared.runtime.spawn(async move {
-                if !tree.gone_within(grace).await {
-                    tree.signal(Signal::SIGKILL);
-                }
-            });
-        }
+        self.shared.sessions.terminate(&self.shared.runtime, session, grace);
     }
 }
 
@@ -281,7 +287,8 @@ impl Registry {
         let drained = drain(&name, body).await;
         match timed_out {
             Some(after) => Err(ToolError::timed_out(after)),
-            None => drained.map_or_else(|| Err(ToolError::aborted()), |result| settled(&name, result, true)),
+            None => drained
+                .map_or_else(|| Err(ToolError::aborted()), |result| settled(&name, result, true)),
         }
     }
 }

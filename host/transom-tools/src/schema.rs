@@ -99,7 +99,9 @@ fn check(found: &mut Vec<String>, schema: &Value, value: &Value, path: &str) {
         };
         let matched = branches.iter().filter(matches).count();
         if matched != 1 {
-            found.push(format!("\"{place}\" must match exactly one oneOf branch (matched {matched})"));
+            found.push(format!(
+                "\"{place}\" must match exactly one oneOf branch (matched {matched})"
+            ));
         }
     }
     match value {
@@ -122,7 +124,8 @@ fn check_members(
     members: &Map<String, Value>,
     path: &str,
 ) {
-    let below = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+    let below =
+        |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str) {
         if !members.contains_key(name) {

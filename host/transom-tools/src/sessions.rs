@@ -6,10 +6,12 @@ use std::{
     fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
+use tokio::runtime::Handle;
 use transom_frame::SessionId;
-use transom_process::Tree;
+use transom_process::{Signal, Tree};
 
 use crate::abort::AbortSource;
 
@@ -50,6 +52,8 @@ struct Session {
 struct RunningCall {
     abort: AbortSource,
     trees: Vec<Tree>,
+    /// How long children may take to end, once the session is being torn down.
+    grace: Option<Duration>,
 }
 
 struct Observed {
@@ -71,19 +75,22 @@ impl Sessions {
         let call = table.calls;
         let entry = table.sessions.entry(session.clone()).or_default();
         entry.forgotten = false;
-        entry.calls.insert(call, RunningCall { abort, trees: Vec::new() });
+        entry.calls.insert(call, RunningCall { abort, trees: Vec::new(), grace: None });
         Ticket { sessions: self.clone(), session: session.clone(), call }
     }
 
-    /// Aborts the running calls of a session and returns their children.
-    pub(crate) fn abort(&self, session: &SessionId) -> Vec<Tree> {
-        let table = self.lock();
-        let calls = table.sessions.get(session).into_iter().flat_map(|session| session.calls.values());
-        calls.flat_map(|call| {
+    /// Aborts the running calls of a session and ends their children, also those that are only just
+    /// being born: `SIGTERM` now, `SIGKILL` after `grace`.
+    pub(crate) fn terminate(&self, runtime: &Handle, session: &SessionId, grace: Duration) {
+        let mut table = self.lock();
+        let session = table.sessions.get_mut(session);
+        for call in session.into_iter().flat_map(|session| session.calls.values_mut()) {
+            call.grace = Some(grace);
             call.abort.abort();
-            call.trees.iter().cloned()
-        })
-        .collect()
+            for tree in &call.trees {
+                end_soon(runtime, tree.clone(), grace);
+            }
+        }
     }
 
     /// Forgets everything but what still runs; returns the spill files.
@@ -106,11 +113,15 @@ impl Sessions {
 }
 
 impl Ticket {
-    /// Ties a child to the call, so that it can be ended with the session.
-    pub(crate) fn add_tree(&self, tree: Tree) {
+    /// Ties a child to the call, so that it can be ended with the session; at once, if the session is
+    /// being torn down already.
+    pub(crate) fn add_tree(&self, runtime: &Handle, tree: Tree) {
         let mut table = self.sessions.lock();
         let session = table.sessions.get_mut(&self.session);
         if let Some(call) = session.and_then(|session| session.calls.get_mut(&self.call)) {
+            if let Some(grace) = call.grace {
+                end_soon(runtime, tree.clone(), grace);
+            }
             call.trees.push(tree);
         }
     }
@@ -143,7 +154,8 @@ impl Ticket {
     /// Keeps a spill file with the session; returns files that have to go for it.
     pub(crate) fn add_spill(&self, path: PathBuf) -> Option<PathBuf> {
         let mut table = self.sessions.lock();
-        let Some(session) = table.sessions.get_mut(&self.session).filter(|session| !session.forgotten)
+        let Some(session) =
+            table.sessions.get_mut(&self.session).filter(|session| !session.forgotten)
         else {
             return Some(path);
         };
@@ -152,13 +164,23 @@ impl Ticket {
     }
 }
 
+fn end_soon(runtime: &Handle, tree: Tree, grace: Duration) {
+    tree.terminate();
+    runtime.spawn(async move {
+        if !tree.gone_within(grace).await {
+            tree.signal(Signal::SIGKILL);
+        }
+    });
+}
+
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut table = self.sessions.lock();
         let Some(session) = table.sessions.get_mut(&self.session) else { return };
         session.calls.remove(&self.call);
         let idle = session.calls.is_empty();
-        if idle && (session.forgotten || (session.observed.is_empty() && session.spills.is_empty())) {
+        if idle && (session.forgotten || (session.observed.is_empty() && session.spills.is_empty()))
+        {
             table.sessions.remove(&self.session);
         }
     }

@@ -16,8 +16,9 @@ pub(crate) struct Environment {
 impl Environment {
     /// The process's own. Variables that are not UTF-8 are left out.
     pub(crate) fn of_process() -> std::io::Result<Environment> {
-        let variables =
-            env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        let variables = env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
         Ok(Environment { variables: variables.collect(), directory: env::current_dir()? })
     }
 

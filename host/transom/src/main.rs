@@ -1,2 +1,63 @@
-//! To be written.
-fn main() {}
+//! The program: reads arguments, environment and configuration files, and starts what they ask for.
+//! What a host is made of stands in the crates beside this one.
+
+mod cli;
+mod deployment;
+mod embedded;
+mod environment;
+mod export;
+mod launch;
+#[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
+mod prompt;
+mod run;
+mod stdio;
+mod telemetry;
+
+use std::{env, process::ExitCode};
+
+use clap::Parser;
+
+use crate::{
+    cli::{Cli, Command},
+    environment::Environment,
+};
+
+fn main() -> ExitCode {
+    match program() {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => {
+            complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn program() -> anyhow::Result<u8> {
+    let environment = Environment::of_process()?;
+    telemetry::start(&environment);
+    let arguments: Vec<String> =
+        env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
+    // Subcommands first; everything else is a launch form (decision 51).
+    if !arguments.first().is_some_and(|first| cli::owns(first)) {
+        return launch::run(&arguments, &environment);
+    }
+    match Cli::parse().command {
+        Command::Run(command) => run::run(&command, &environment),
+        Command::Stdio(command) => stdio::run(&command, &environment),
+        Command::Prompt(command) => prompt::run(&command, &environment),
+        Command::Export(command) => export::session(&command, &environment),
+        Command::Inspect(command) => export::inspect(&command),
+    }
+}
+
+/// One complaint on standard error: `transom: what: why: why`. A complaint of several lines keeps them.
+#[expect(clippy::print_stderr, reason = "this is where complaints go")]
+fn complain(error: &anyhow::Error) {
+    let chain: Vec<_> = error.chain().map(ToString::to_string).collect();
+    let text = chain.join(": ");
+    if text.starts_with("usage:") {
+        eprintln!("{text}");
+    } else {
+        eprintln!("transom: {text}");
+    }
+}

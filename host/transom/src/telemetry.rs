@@ -13,8 +13,10 @@ pub(crate) fn start(environment: &Environment) {
         .get("TRANSOM_LOG")
         .and_then(|text| EnvFilter::try_new(text).ok())
         .unwrap_or_else(|| EnvFilter::new("warn"));
-    let colour = io::stderr().is_terminal() && environment.get("NO_COLOR").is_none_or(str::is_empty);
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
+    let colour =
+        io::stderr().is_terminal() && environment.get("NO_COLOR").is_none_or(str::is_empty);
+    let log =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
     if environment.get("TRANSOM_LOG_FORMAT") == Some("json") {
         log.json().init();
     } else {

@@ -31,11 +31,11 @@ pub fn rows(workspace: &Workspace) -> Result<Vec<Row>> {
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("sdk.sock");
     let manifest = folder.path().join("transom.toml");
-    fs::write(&manifest, text(workspace, &socket))?;
+    fs::write(&manifest, text(&socket))?;
     let mut command = Command::new(workspace.host(Profile::Release));
     command.arg("run").arg("--manifest").arg(&manifest).current_dir(folder.path());
     // Nothing of the person who measures is read or written.
-    command.env("XDG_STATE_HOME", folder.path()).env("XDG_DATA_HOME", folder.path());
+    command.env("TRANSOM_STATE_DIR", folder.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut host = Host::start(&mut command)?;
     listening(&mut host, &socket)?;
@@ -64,12 +64,10 @@ pub fn rows(workspace: &Workspace) -> Result<Vec<Row>> {
     Ok(vec![each("VmRSS", &resident)?, each("Pss", &proportional)?])
 }
 
-fn text(workspace: &Workspace, socket: &Path) -> String {
-    // Paths are written as TOML literals; none here holds a quote.
+fn text(socket: &Path) -> String {
+    // A path is written as a TOML literal; that of a temporary folder holds no quote.
     format!(
-        "[component.sdk]\nsource = '{}'\npolicy = '{}'\n\n[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlisten = '{}'\n",
-        workspace.components().join("sdk.wasm").display(),
-        workspace.root.join("policies/sdk.toml").display(),
+        "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlisten = '{}'\nroute-map = {{ deepseek-official = \"scripted\" }}\n",
         socket.display(),
     )
 }

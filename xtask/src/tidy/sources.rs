@@ -104,7 +104,7 @@ fn never(path: &str, code: &str, complaints: &mut Vec<Complaint>) {
 }
 
 /// Tests live beside the code, in files of this name or below folders of this name. An example is a program of its own.
-fn is_test(path: &str) -> bool {
+pub fn is_test(path: &str) -> bool {
     path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "examples" | "benches"))
 }
 

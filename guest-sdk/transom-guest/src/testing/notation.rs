@@ -10,7 +10,9 @@ use crate::types::*;
 /// Reads `5 unit {"hello":1}` and its like.
 pub(super) fn input(line: &str) -> (Millis, Input) {
     let (now, rest) = word(line);
-    let Ok(now) = now.parse() else { panic!("`{line}`: an input begins with the time in milliseconds") };
+    let Ok(now) = now.parse() else {
+        panic!("`{line}`: an input begins with the time in milliseconds")
+    };
     let (kind, rest) = word(rest);
     let input = match kind {
         "unit" => unit(Form::Text, rest, |text| text.as_bytes().to_vec()),

@@ -43,8 +43,14 @@ impl Assembly {
     }
 
     /// Takes one event's data.
-    pub(super) fn payload(&mut self, out: &mut impl FnMut(Chunk), data: &str) -> Result<(), LlmFailure> {
-        let Ok(Value::Object(payload)) = serde_json::from_str(data) else { return Err(malformed(data)) };
+    pub(super) fn payload(
+        &mut self,
+        out: &mut impl FnMut(Chunk),
+        data: &str,
+    ) -> Result<(), LlmFailure> {
+        let Ok(Value::Object(payload)) = serde_json::from_str(data) else {
+            return Err(malformed(data));
+        };
         if let Some(error) = member(&payload, "error") {
             return Err(in_stream(error));
         }
@@ -74,7 +80,8 @@ impl Assembly {
             if let Some(delta) = object(choice, "delta")? {
                 self.delta(out, delta)?;
             }
-            if let Some(reason) = text(choice, "finish_reason")?.filter(|reason| !reason.is_empty()) {
+            if let Some(reason) = text(choice, "finish_reason")?.filter(|reason| !reason.is_empty())
+            {
                 self.finish_reason = Some(reason.to_owned());
             }
         }

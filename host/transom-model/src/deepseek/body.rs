@@ -106,13 +106,17 @@ pub(super) fn render(request: &ModelRequest) -> Result<Vec<u8>, LlmFailure> {
         messages,
         stream: true,
         stream_options: StreamOptions { include_usage: true },
-        thinking: effort.map(|effort| Tag { kind: if effort == "off" { "disabled" } else { "enabled" } }),
+        thinking: effort
+            .map(|effort| Tag { kind: if effort == "off" { "disabled" } else { "enabled" } }),
         reasoning_effort: effort.filter(|effort| *effort != "off"),
         tools: request.tools.iter().map(declare).collect(),
         max_tokens: request.served.max_tokens,
     };
     serde_json::to_vec(&body).map_err(|error| {
-        LlmFailure::new("INVALID_REQUEST", format!("the request could not be written as JSON: {error}"))
+        LlmFailure::new(
+            "INVALID_REQUEST",
+            format!("the request could not be written as JSON: {error}"),
+        )
     })
 }
 
@@ -137,7 +141,8 @@ fn add(messages: &mut Vec<Entry<'_>>, message: &Message) -> Result<(), LlmFailur
         Role::System => messages.push(Entry::System { content: text }),
         Role::Assistant => {
             // Reasoning belongs to the calls it led to; without calls the API refuses it.
-            let reasoning_content = Some(reasoning).filter(|text| !text.is_empty() && !calls.is_empty());
+            let reasoning_content =
+                Some(reasoning).filter(|text| !text.is_empty() && !calls.is_empty());
             messages.push(Entry::Assistant { content: text, reasoning_content, tool_calls: calls });
         }
         Role::User => {
@@ -173,7 +178,8 @@ impl Parts<'_> {
                 for block in content {
                     inner.take(&block.typed())?;
                 }
-                let content = if inner.text.is_empty() { "(no output)".to_owned() } else { inner.text };
+                let content =
+                    if inner.text.is_empty() { "(no output)".to_owned() } else { inner.text };
                 self.results.push(Entry::Tool { tool_call_id: tool_call_id.clone(), content });
             }
             Block::Raw(_) => return Err(unsupported(&block.kind())),

@@ -76,12 +76,21 @@ impl Endpoint {
     }
 
     pub(super) fn url(&self) -> Result<Url, LlmFailure> {
-        let text = format!("{}/chat/completions", self.base());
-        match Url::parse(&text) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
+        // The base is looked at by itself: with a path behind it, `http://` would name a host `chat`.
+        let base = self.base();
+        let is_base = base.split_once("://").is_some_and(|(_, host)| !host.starts_with('/'))
+            && Url::parse(base).is_ok_and(|url| {
+                let plain = url.query().is_none() && url.fragment().is_none();
+                matches!(url.scheme(), "http" | "https") && plain
+            });
+        match Url::parse(&format!("{base}/chat/completions")) {
+            Ok(url) if is_base => Ok(url),
             Ok(_) | Err(_) => Err(LlmFailure::new(
                 "INVALID_REQUEST",
-                format!("\"{}\" is no base URL: expected http:// or https:// and a host", self.shown()),
+                format!(
+                    "\"{}\" is no base URL: expected http:// or https://, a host, a path",
+                    self.shown()
+                ),
             )),
         }
     }

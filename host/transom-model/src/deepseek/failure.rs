@@ -62,7 +62,10 @@ impl Upstream {
 
     /// Nothing arrived for too long.
     pub(super) fn silent(&self) -> LlmFailure {
-        LlmFailure::new("TIMEOUT", format!("DeepSeek stream idle timeout after {}ms", self.idle_ms_max))
+        LlmFailure::new(
+            "TIMEOUT",
+            format!("DeepSeek stream idle timeout after {}ms", self.idle_ms_max),
+        )
     }
 
     /// The response has no body.
@@ -71,7 +74,12 @@ impl Upstream {
     }
 
     /// The response is a refusal.
-    pub(super) fn refused(&self, status: u16, body: &[u8], retry_after_ms: Option<u64>) -> LlmFailure {
+    pub(super) fn refused(
+        &self,
+        status: u16,
+        body: &[u8],
+        retry_after_ms: Option<u64>,
+    ) -> LlmFailure {
         let body: Value = serde_json::from_slice(body).unwrap_or_default();
         let error = body.get("error").map(Error::read).unwrap_or_default();
         let code = match status {
@@ -83,7 +91,8 @@ impl Upstream {
             500.. => "SERVER".to_owned(),
             _ => format!("HTTP_{status}"),
         };
-        let message = error.message.unwrap_or_else(|| format!("DeepSeek API error (HTTP {status})"));
+        let message =
+            error.message.unwrap_or_else(|| format!("DeepSeek API error (HTTP {status})"));
         LlmFailure {
             message,
             code,
@@ -122,7 +131,10 @@ pub(super) fn in_stream(error: &Value) -> LlmFailure {
     } else {
         "SERVER"
     };
-    LlmFailure::new(code, error.message.unwrap_or_else(|| "DeepSeek API error in the stream".to_owned()))
+    LlmFailure::new(
+        code,
+        error.message.unwrap_or_else(|| "DeepSeek API error in the stream".to_owned()),
+    )
 }
 
 /// A payload that cannot be read.
@@ -133,7 +145,10 @@ pub(super) fn malformed(payload: &str) -> LlmFailure {
 
 /// A bound was crossed. Trying again would meet it again, so the code is one that is not retried.
 pub(super) fn too_large(what: &str, bytes_max: usize) -> LlmFailure {
-    LlmFailure::new("MALFORMED_RESPONSE", format!("{what} of the response has more than {bytes_max} bytes"))
+    LlmFailure::new(
+        "MALFORMED_RESPONSE",
+        format!("{what} of the response has more than {bytes_max} bytes"),
+    )
 }
 
 /// Seconds or an HTTP date; only what lies ahead counts.
@@ -189,7 +204,9 @@ impl Error {
                 plain(&format!("{}\n{}", text(object, "code"), text(object, "type"))),
                 object.get("code").and_then(Value::as_u64),
             ),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => return Error::default(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
+                return Error::default();
+            }
         };
         let message = Some(message).filter(|message| !message.is_empty());
         Error { message: message.map(|message| clip(&message)), kind, number }

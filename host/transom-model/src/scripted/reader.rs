@@ -46,7 +46,7 @@ impl<'a> Node<'a> {
                 let message = message.split(" at line ").next().unwrap_or_default();
                 Err(ScriptError {
                     line: error.line(),
-                    column: error.column(),
+                    column: error.column().max(1),
                     message: format!("not JSON: {message}"),
                 })
             }
@@ -79,7 +79,11 @@ impl<'a> Node<'a> {
 
     /// The members of an object that has none but the `known` ones, each once. `what` says what the
     /// object is, with its article.
-    pub(super) fn object(self, what: &'static str, known: &[&str]) -> Result<Fields<'a>, ScriptError> {
+    pub(super) fn object(
+        self,
+        what: &'static str,
+        known: &[&str],
+    ) -> Result<Fields<'a>, ScriptError> {
         let Ok(Members(members)) = serde_json::from_str(self.raw.get()) else {
             return Err(self.fail(format!("{what} must be an object, found {}", self.kind())));
         };
@@ -118,7 +122,11 @@ impl<'a> Node<'a> {
     }
 
     /// Reads a value of another type; `right` says what would be right.
-    pub(super) fn read<T: Deserialize<'a>>(self, what: &str, right: &str) -> Result<T, ScriptError> {
+    pub(super) fn read<T: Deserialize<'a>>(
+        self,
+        what: &str,
+        right: &str,
+    ) -> Result<T, ScriptError> {
         serde_json::from_str(self.raw.get()).map_err(|_| {
             let shown: String = self.raw.get().chars().take(40).collect();
             let found = match self.kind() {
@@ -144,9 +152,8 @@ impl<'a> Fields<'a> {
         match self.fields.as_slice() {
             [(name, _, value)] => Ok((name, *value)),
             [] => Err(self.owner.fail(format!("{} is empty: it needs one member", self.what))),
-            [_, (name, key, _), ..] => {
-                Err(key.fail(format!("{} has one member: put \"{name}\" into one of its own", self.what)))
-            }
+            [_, (name, key, _), ..] => Err(key
+                .fail(format!("{} has one member: put \"{name}\" into one of its own", self.what))),
         }
     }
 }

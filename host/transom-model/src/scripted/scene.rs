@@ -108,7 +108,10 @@ fn is_image(block: &Block) -> bool {
 fn text(content: &[Block]) -> String {
     let texts = content.iter().filter_map(|block| match block.typed().into_owned() {
         Block::Text { text } => Some(text),
-        Block::Reasoning { .. } | Block::ToolCall { .. } | Block::ToolResult { .. } | Block::Raw(_) => None,
+        Block::Reasoning { .. }
+        | Block::ToolCall { .. }
+        | Block::ToolResult { .. }
+        | Block::Raw(_) => None,
     });
     texts.collect()
 }
@@ -116,7 +119,9 @@ fn text(content: &[Block]) -> String {
 fn result(content: &[Block]) -> String {
     let texts = content.iter().filter_map(|block| match block.typed().into_owned() {
         Block::ToolResult { content, .. } => Some(text(&content)),
-        Block::Text { .. } | Block::Reasoning { .. } | Block::ToolCall { .. } | Block::Raw(_) => None,
+        Block::Text { .. } | Block::Reasoning { .. } | Block::ToolCall { .. } | Block::Raw(_) => {
+            None
+        }
     });
     texts.collect()
 }

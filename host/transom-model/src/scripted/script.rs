@@ -90,7 +90,11 @@ impl FromStr for Script {
                 Some(node) => filled(node, "\"model\"")?,
                 None => "scripted".to_owned(),
             },
-            images: fields.find("images").map(|node| node.flag("\"images\"")).transpose()?.unwrap_or(false),
+            images: fields
+                .find("images")
+                .map(|node| node.flag("\"images\""))
+                .transpose()?
+                .unwrap_or(false),
             context_window: positive(fields.find("context_window"), "\"context_window\"")?,
             retry: fields.find("retry").map(retry).transpose()?.unwrap_or_default(),
             rules: fields
@@ -149,7 +153,8 @@ fn rule(node: Node) -> Result<Rule, ScriptError> {
             .last()
             .is_some_and(|last| matches!(last, Action::Finish(_) | Action::Error(_) | Action::Cut));
         if ended {
-            return Err(node.fail("nothing may follow \"finish\", \"error\" or \"cut\": the answer is over"));
+            return Err(node
+                .fail("nothing may follow \"finish\", \"error\" or \"cut\": the answer is over"));
         }
         answer.push(action(node)?);
     }
@@ -162,16 +167,21 @@ fn when(node: Node) -> Result<(Prompt, Option<u64>), ScriptError> {
     if let Some(node) = fields.find("contains") {
         let texts = strings(node, "\"contains\"")?;
         if texts.iter().any(String::is_empty) || texts.is_empty() {
-            return Err(node.fail("\"contains\" must not be empty: to fit every prompt leave it out"));
+            return Err(
+                node.fail("\"contains\" must not be empty: to fit every prompt leave it out")
+            );
         }
-        prompts.push((node, Prompt::Contains(texts.iter().map(|text| text.to_lowercase()).collect())));
+        prompts
+            .push((node, Prompt::Contains(texts.iter().map(|text| text.to_lowercase()).collect())));
     }
     if let Some(node) = fields.find("exact") {
         prompts.push((node, Prompt::Exact(node.string("\"exact\"")?)));
     }
     if let Some(node) = fields.find("any") {
         if !node.flag("\"any\"")? {
-            return Err(node.fail("\"any\" can only be true: a rule that fits no prompt is never used"));
+            return Err(
+                node.fail("\"any\" can only be true: a rule that fits no prompt is never used")
+            );
         }
         prompts.push((node, Prompt::Any));
     }
@@ -193,7 +203,9 @@ fn action(node: Node) -> Result<Action, ScriptError> {
         "delay_ms" => {
             let ms = value.count("\"delay_ms\"")?;
             if ms > DELAY_MS_MAX {
-                return Err(value.fail(format!("\"delay_ms\" must be at most {DELAY_MS_MAX}, found {ms}")));
+                return Err(
+                    value.fail(format!("\"delay_ms\" must be at most {DELAY_MS_MAX}, found {ms}"))
+                );
             }
             Action::Delay(Duration::from_millis(ms))
         }
@@ -245,10 +257,16 @@ fn check(node: Node, value: &Value) -> Result<(), ScriptError> {
 }
 
 fn usage(node: Node) -> Result<TokenUsage, ScriptError> {
-    let known =
-        ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens"];
+    let known = [
+        "input_tokens",
+        "output_tokens",
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "reasoning_tokens",
+    ];
     let fields = node.object("\"usage\"", &known)?;
-    let maybe = |name: &str| fields.find(name).map(|node| node.count(&format!("\"{name}\""))).transpose();
+    let maybe =
+        |name: &str| fields.find(name).map(|node| node.count(&format!("\"{name}\""))).transpose();
     Ok(TokenUsage {
         input_tokens: fields.need("input_tokens")?.count("\"input_tokens\"")?,
         output_tokens: fields.need("output_tokens")?.count("\"output_tokens\"")?,
@@ -263,7 +281,9 @@ fn finish(node: Node) -> Result<Finish, ScriptError> {
         "stop" => Ok(Finish::Stop),
         "tool-calls" => Ok(Finish::ToolCalls),
         "max-tokens" => Ok(Finish::MaxTokens),
-        other => Err(node.fail(unknown("\"finish\"", other, &["stop", "tool-calls", "max-tokens"]))),
+        other => {
+            Err(node.fail(unknown("\"finish\"", other, &["stop", "tool-calls", "max-tokens"])))
+        }
     }
 }
 
@@ -284,7 +304,10 @@ fn error(node: Node) -> Result<LlmFailure, ScriptError> {
         message: fields.need("message")?.string("\"message\"")?,
         status,
         provider_retry_after_ms: positive(fields.find("retry_after_ms"), "\"retry_after_ms\"")?,
-        request_id: fields.find("request_id").map(|node| node.string("\"request_id\"")).transpose()?,
+        request_id: fields
+            .find("request_id")
+            .map(|node| node.string("\"request_id\""))
+            .transpose()?,
     })
 }
 
@@ -292,7 +315,8 @@ fn retry(node: Node) -> Result<RetryPolicy, ScriptError> {
     let known = ["max_retries", "codes", "initial_delay_ms", "max_delay_ms", "jitter_ratio"];
     let fields = node.object("\"retry\"", &known)?;
     let mut policy = RetryPolicy::default();
-    let mut normal = policy.normal.take().unwrap_or(NormalRetry { max_retries: 0, codes: Vec::new() });
+    let mut normal =
+        policy.normal.take().unwrap_or(NormalRetry { max_retries: 0, codes: Vec::new() });
     if let Some(node) = fields.find("max_retries") {
         normal.max_retries = node.read("\"max_retries\"", "a whole number from 0")?;
     }
@@ -311,7 +335,9 @@ fn retry(node: Node) -> Result<RetryPolicy, ScriptError> {
         policy.jitter_ratio = node.read("\"jitter_ratio\"", "a number from 0 to 1")?;
         if !(0.0..=1.0).contains(&policy.jitter_ratio) {
             let found = policy.jitter_ratio;
-            return Err(node.fail(format!("\"jitter_ratio\" must be a number from 0 to 1, found {found}")));
+            return Err(
+                node.fail(format!("\"jitter_ratio\" must be a number from 0 to 1, found {found}"))
+            );
         }
     }
     Ok(policy)
@@ -322,16 +348,18 @@ fn templates(node: Node, what: &str) -> Result<Vec<Template>, ScriptError> {
 }
 
 fn template(node: Node, text: &str) -> Result<Template, ScriptError> {
-    Template::read(text).map_err(|name| {
-        let near = unknown("a text", &format!("{{{{{name}}}}}"), &["{{prompt}}", "{{result}}", "{{step}}"]);
-        node.fail(near)
-    })
+    Template::read(text)
+        .map_err(|name| node.fail(unknown("a template", &name, &["prompt", "result", "step"])))
 }
 
 /// A string, or a list of strings.
 fn strings(node: Node, what: &str) -> Result<Vec<String>, ScriptError> {
     if node.kind() == "a list" {
-        return node.list(what)?.into_iter().map(|item| item.string(&format!("each item of {what}"))).collect();
+        return node
+            .list(what)?
+            .into_iter()
+            .map(|item| item.string(&format!("each item of {what}")))
+            .collect();
     }
     node.read(what, "a string or a list of strings").map(|text| vec![text])
 }

@@ -1,0 +1,191 @@
+//! `transom.toml`: which components and doors there are, and with what model, store and tools they run.
+//! Reading TOML with positions is `manifest/reader.rs`, the checks are `manifest/check.rs`; policies are
+//! `transom-policy`'s.
+
+mod check;
+mod reader;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Map, Value};
+use transom_policy::Limits;
+
+use crate::error::{ConfigErrors, utf8};
+
+/// The manifest of `transom run` where none is named: the doors `sdk` and `frames` on unix sockets, and the
+/// scripted model behind the name that published clients ask for (decision 57). Its directory is the
+/// state directory.
+pub const BUILT_IN: &str = r#"[door.sdk]
+component = "sdk"
+carrier = "unix"
+listen = "sdk.sock"
+route-map = { deepseek-official = "scripted" }
+
+[door.frames]
+component = "frames"
+carrier = "unix"
+listen = "frames.sock"
+
+[model]
+provider = "scripted"
+
+[store]
+path = "store.db"
+"#;
+
+/// Components that need no table of their own: `sdk` is part of the program, `frames` is the host's own
+/// language and has no component at all.
+pub const BUILT_IN_COMPONENTS: &[&str] = &["frames", "sdk"];
+
+/// Model providers there are.
+pub const PROVIDERS: &[&str] = &["deepseek-official", "scripted"];
+
+/// Built-in tools there are.
+pub const TOOLS: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
+
+/// A checked manifest. Paths are as written, below the manifest's directory where they were relative.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Manifest {
+    /// `[component.<name>]`.
+    pub components: BTreeMap<String, Component>,
+    /// `[door.<name>]`. Never empty.
+    pub doors: BTreeMap<String, Door>,
+    /// `[model]`.
+    pub model: Model,
+    /// `[store]`.
+    pub store: StoreSettings,
+    /// `[tools]`.
+    pub tools: Tools,
+}
+
+/// A component to load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Component {
+    /// The file of the component.
+    pub source: PathBuf,
+    /// The file of its policy. `None`: the one that is built in for the door's component of that name.
+    pub policy: Option<PathBuf>,
+}
+
+/// A protocol offered at one address.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Door {
+    /// A key of [`Manifest::components`], or else one of [`BUILT_IN_COMPONENTS`].
+    pub component: String,
+    /// How units travel.
+    pub carrier: Carrier,
+    /// Handed to the codec as it is.
+    pub options: Map<String, Value>,
+    /// Requested provider → provider that answers (decision 57).
+    pub route_map: BTreeMap<String, String>,
+    /// Numbers that replace those of the policy.
+    pub limits: DoorLimits,
+}
+
+/// How units travel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Carrier {
+    /// Standard input and output of this process; at most one door.
+    Stdio,
+    /// A unix socket.
+    Unix {
+        /// Where the socket is made.
+        listen: PathBuf,
+    },
+}
+
+/// Limits that a door sets for itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DoorLimits(BTreeMap<&'static str, u64>);
+
+impl DoorLimits {
+    /// Puts these numbers into a policy's limits.
+    pub fn apply(&self, limits: &mut Limits) {
+        for key in check::LIMITS {
+            if let Some(number) = self.0.get(key.name) {
+                *(key.field)(limits) = *number;
+            }
+        }
+    }
+
+    /// Whether nothing is set.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Which model answers where a request names none, and where models are reached.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Model {
+    /// One of [`PROVIDERS`].
+    pub provider: Option<String>,
+    /// The model's name at the provider.
+    pub model: Option<String>,
+    /// Tokens that fit into one request and its answer.
+    pub context_window: Option<u64>,
+    /// The file that the scripted provider plays. `None`: its built-in script.
+    pub script: Option<PathBuf>,
+    /// Base of the endpoint of `deepseek-official`; the environment's `DEEPSEEK_BASE_URL` otherwise.
+    pub base_url: Option<String>,
+}
+
+/// The durable log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// The database file. `None`: `store.db` in the state directory.
+    pub path: Option<PathBuf>,
+    /// What a commit survives.
+    pub durability: Durability,
+}
+
+/// Against what a commit is safe (design §2, rule 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The end of the process.
+    #[default]
+    Process,
+    /// A power loss too.
+    Power,
+}
+
+/// Built-in tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tools {
+    /// Some of [`TOOLS`], sorted.
+    pub enabled: Vec<String>,
+    /// Variables that children get although the environment is scrubbed (L-84).
+    pub keep_environment: Vec<String>,
+}
+
+impl Manifest {
+    /// Checks a manifest. All complaints come at once, in the order of the text.
+    ///
+    /// `file` names the text in complaints and gives the directory of its relative paths.
+    pub fn parse(file: &Path, bytes: &[u8]) -> Result<Manifest, ConfigErrors> {
+        let directory = file.parent().unwrap_or(Path::new(""));
+        check::manifest(&file.display().to_string(), directory, utf8(file, bytes)?)
+    }
+
+    /// The manifest of a run without one, with its sockets and its store in `state_directory`.
+    pub fn built_in(state_directory: &Path) -> Result<Manifest, ConfigErrors> {
+        check::manifest("built-in manifest", state_directory, BUILT_IN)
+    }
+}
+
+/// The directory of sockets, store and whatever else outlives a run: `TRANSOM_STATE_DIR`, else `transom` in
+/// `XDG_STATE_HOME`, else `~/.local/state/transom`. `None`: the environment names no home.
+///
+/// A relative path counts as unset, as the rules for `XDG_STATE_HOME` say.
+pub fn state_directory(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let absolute =
+        |name: &str| environment.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    absolute("TRANSOM_STATE_DIR")
+        .or_else(|| absolute("XDG_STATE_HOME").map(|state| state.join("transom")))
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state/transom")))
+}
+
+#[cfg(test)]
+mod tests;

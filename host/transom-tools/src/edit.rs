@@ -1,0 +1,155 @@
+//! `edit`: one text for another in a file that was seen (L-99).
+
+use serde_json::json;
+use transom_harness::ports::{ToolOutcome, ToolSpec};
+
+use crate::{
+    files::{self, Files, Verb, cannot, check_observed, replace, resolve, version},
+    tool::{Call, Running, Tool, ToolError, blocking},
+};
+
+/// The tool.
+pub(crate) struct Edit {
+    files: Files,
+}
+
+impl Edit {
+    pub(crate) fn new(files: Files) -> Edit {
+        Edit { files }
+    }
+}
+
+impl Tool for Edit {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "edit".to_owned(),
+            description: "Replaces text in a file that has been read before. old_string must be in \
+                the file exactly once, spaces included and line numbers left out, unless replace_all \
+                is set."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "file_path": {
+                        "type": "string",
+                        "description": "The file; a relative path stands in the working directory."
+                    },
+                    "old_string": {
+                        "type": "string",
+                        "description": "The text to replace, with enough around it to be unique."
+                    },
+                    "new_string": {
+                        "type": "string",
+                        "description": "The text to put there; must differ from old_string."
+                    },
+                    "replace_all": {
+                        "type": "boolean",
+                        "description": "Replace every occurrence; false if absent."
+                    }
+                },
+                "required": ["file_path", "old_string", "new_string"]
+            }),
+        }
+    }
+
+    fn run(&self, call: Call) -> Running {
+        let files = self.files.clone();
+        Box::pin(blocking(move || edit(&call, &files)))
+    }
+}
+
+fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
+    let path = call.path(call.filled_text("file_path")?);
+    let (old, new) = (call.text("old_string"), call.text("new_string"));
+    if old.is_empty() {
+        return Err(ToolError::new("old_string must be a non-empty string"));
+    }
+    if old == new {
+        return Err(ToolError::new("old_string and new_string must differ"));
+    }
+    let all = call.flag("replace_all");
+
+    let real = resolve(Verb::Edit, &path)?;
+    let _changing = files.lock();
+    let (content, metadata) = files::content(Verb::Edit, &path, &real, &call.abort)?;
+    check_observed(call, Verb::Edit, &path, &real, &content)?;
+
+    let (old, new) = if has_crlf_only(&content) {
+        (to_crlf(old), to_crlf(new))
+    } else {
+        (old.into(), new.into())
+    };
+    let shown = path.display();
+    let places = places(&content, old.as_bytes());
+    match places.len() {
+        0 => return Err(ToolError::new(format!("old_string was not found in \"{shown}\""))),
+        1 => {}
+        _ if all => {}
+        count => {
+            return Err(ToolError::new(format!(
+                "old_string matched {count} times in \"{shown}\"; provide a more specific old_string or set \
+                 replace_all to true"
+            )));
+        }
+    }
+    let changed = exchange(&content, &places, old.len(), new.as_bytes());
+    if changed.len() as u64 > files::CONTENT_BYTES_MAX {
+        let why = format!("file would be larger than {} bytes", files::CONTENT_BYTES_MAX);
+        return Err(cannot(Verb::Edit, &path, &why));
+    }
+    replace(Verb::Edit, &path, &real, &changed, Some(&metadata))?;
+    call.ticket.observe(real, version(&changed));
+    Ok(ToolOutcome::text(if all {
+        format!("The file {shown} has been updated. All occurrences were successfully replaced.")
+    } else {
+        format!("The file {shown} has been updated successfully.")
+    }))
+}
+
+/// Whether every line ends as on Windows. The model is shown such lines without their `\r`, so it
+/// cannot be expected to write it.
+fn has_crlf_only(content: &[u8]) -> bool {
+    let mut previous = 0;
+    let mut seen = false;
+    for byte in content {
+        if *byte == b'\n' {
+            if previous != b'\r' {
+                return false;
+            }
+            seen = true;
+        }
+        previous = *byte;
+    }
+    seen
+}
+
+fn to_crlf(text: &str) -> String {
+    text.replace("\r\n", "\n").replace('\n', "\r\n")
+}
+
+/// Where a text stands, without overlaps. The file need not be UTF-8, and stays what it is.
+fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
+    if let (Ok(content), Ok(old)) = (std::str::from_utf8(content), std::str::from_utf8(old)) {
+        return content.match_indices(old).map(|(at, _)| at).collect();
+    }
+    let mut found: Vec<usize> = Vec::new();
+    for (at, window) in content.windows(old.len()).enumerate() {
+        let is_free = found.last().is_none_or(|last| at >= last + old.len());
+        if is_free && window == old {
+            found.push(at);
+        }
+    }
+    found
+}
+
+fn exchange(content: &[u8], places: &[usize], old_bytes: usize, new: &[u8]) -> Vec<u8> {
+    let mut changed = Vec::with_capacity(content.len() + places.len() * new.len());
+    let mut from = 0;
+    for at in places {
+        changed.extend_from_slice(content.get(from..*at).unwrap_or_default());
+        changed.extend_from_slice(new);
+        from = at + old_bytes;
+    }
+    changed.extend_from_slice(content.get(from..).unwrap_or_default());
+    changed
+}

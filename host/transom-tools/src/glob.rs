@@ -1,0 +1,102 @@
+//! `glob`: files by name (L-100).
+
+use std::{
+    collections::BinaryHeap,
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use serde_json::json;
+use transom_harness::ports::{ToolOutcome, ToolSpec};
+
+use crate::{
+    search::{Place, Skip},
+    tool::{Call, Running, Tool, ToolError, blocking},
+};
+
+/// Paths of one result (L-100).
+const SHOWN_MAX: usize = 100;
+
+/// The tool.
+pub(crate) struct Glob {
+    timeout: Duration,
+}
+
+impl Glob {
+    pub(crate) fn new(timeout: Duration) -> Glob {
+        Glob { timeout }
+    }
+}
+
+impl Tool for Glob {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "glob".to_owned(),
+            description:
+                "Finds files by name, for example \"*.rs\" at any depth or \"src/**/*.ts\" \
+                from the directory on. Hidden and ignored files are found too, those of version \
+                control are not. At most 100 paths, the one changed longest ago first."
+                    .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {
+                        "type": "string",
+                        "description": "A glob with *, **, ?, [..] and {..}."
+                    },
+                    "path": {
+                        "type": "string",
+                        "description": "The directory to search; the working directory if absent."
+                    }
+                },
+                "required": ["pattern"]
+            }),
+        }
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        Some(self.timeout)
+    }
+
+    fn run(&self, call: Call) -> Running {
+        Box::pin(blocking(move || glob(&call)))
+    }
+}
+
+fn glob(call: &Call) -> Result<ToolOutcome, ToolError> {
+    let pattern = call.filled_text("pattern")?;
+    let place = Place::of(call)?;
+    let globs = place.glob("pattern", pattern)?;
+
+    let mut found = 0_u64;
+    // The newest of those kept is on top and gives way to an older one.
+    let mut oldest: BinaryHeap<(SystemTime, PathBuf)> = BinaryHeap::new();
+    for entry in place.files(&call.abort, Some(globs), Skip::Nothing, false) {
+        // It may have been removed since it was listed.
+        let Some(changed) = entry.metadata().ok().and_then(|metadata| metadata.modified().ok())
+        else {
+            continue;
+        };
+        found += 1;
+        oldest.push((changed, entry.into_path()));
+        if oldest.len() > SHOWN_MAX {
+            oldest.pop();
+        }
+    }
+    if call.abort.is_set() {
+        return Err(ToolError::aborted());
+    }
+    if found == 0 {
+        return Ok(ToolOutcome::text("No files found"));
+    }
+    let paths = oldest.into_sorted_vec();
+    let mut lines: Vec<String> =
+        paths.iter().map(|(_, path)| place.show(path).display().to_string()).collect();
+    if found > SHOWN_MAX as u64 {
+        lines.push(String::new());
+        lines.push(format!(
+            "(Showing {SHOWN_MAX} of {found} files. Use a narrower pattern or path.)"
+        ));
+    }
+    Ok(ToolOutcome::text(lines.join("\n")))
+}

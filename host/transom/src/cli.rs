@@ -1,0 +1,110 @@
+//! The command line. What each command does stands in the file of its name; the drop-in launch forms of
+//! published clients are looked at in `launch.rs`, after these.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// A protocol edge for agents: one loop, many doors, each codec in a sandbox.
+#[derive(Debug, Parser)]
+#[command(name = "transom", version, about, arg_required_else_help = false)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run every door of a manifest; without one, the built-in manifest with the scripted model.
+    Run(Run),
+    /// Serve one door on standard input and output, for clients that own the process.
+    Stdio(Stdio),
+    /// Send one prompt and show the answer as it comes.
+    Prompt(Prompt),
+    /// Print a stored session as JSON lines: its header, then its events.
+    Export(Export),
+    /// Show what a component is, without running it.
+    Inspect(Inspect),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// The manifest.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Stdio {
+    /// The door, for example `sdk`.
+    pub(crate) door: String,
+    /// The manifest that describes the door; without one, the built-in manifest.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+}
+
+/// What may be said on the command line instead of in the manifest.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct HostOptions {
+    /// The session store.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// What the scripted model says (docs/scripted-model.md).
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model_script: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Prompt {
+    /// What to say.
+    #[arg(required = true)]
+    pub(crate) text: Vec<String>,
+    /// The id of the session to open; a new one without it.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// The model provider: `scripted`, or `deepseek-official` (the default where DEEPSEEK_API_KEY is set).
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// The model of the provider.
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+    /// Print every frame as a JSON line instead of the answer.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The `frames` socket of a running host. By default that of the built-in manifest is tried; where nobody
+    /// answers, a private host is started for this prompt.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) connect: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// The session's id.
+    pub(crate) session: String,
+    /// The session store.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Inspect {
+    /// The component.
+    pub(crate) component: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The names after which an argument belongs to this command line and not to a launch form.
+pub(crate) fn owns(argument: &str) -> bool {
+    use clap::CommandFactory;
+
+    let flags = ["--help", "-h", "--version", "-V", "help"];
+    flags.contains(&argument) || Cli::command().find_subcommand(argument).is_some()
+}

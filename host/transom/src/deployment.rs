@@ -1,0 +1,365 @@
+//! From a checked manifest to a running host: components loaded, ports made, the loop started.
+
+use std::{
+    collections::HashMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+use tokio::runtime::Handle;
+use transom_config::manifest::{self, Carrier, Component, Durability, Manifest};
+use transom_connection::codec::{CodecSource, Framing};
+use transom_doors::{Door, DoorCodec};
+use transom_harness::{
+    agent::AgentConfig,
+    ports::{Models, Store as _},
+    system_prompt::PromptSection,
+};
+use transom_io::{Core, Host, OpenDoor, Ports};
+use transom_model::{
+    DeepSeek, Providers, Scripted,
+    deepseek::{Endpoint, Key, Settings},
+    scripted::Script,
+};
+use transom_policy::Policy;
+use transom_router::{HostFacts, Reach, Router};
+use transom_sandbox::{Capacity, Limits, Sandbox, SandboxConfig};
+use transom_store::SqliteStore;
+use transom_tools::Registry;
+
+use crate::{embedded, environment::Environment};
+
+/// Live sessions of one host. Each holds its conversation in memory; this many of a usual size need
+/// some gigabytes.
+const HOST_SESSIONS_MAX: usize = 100_000;
+
+/// What a deployment has besides its manifest.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Extras {
+    /// Where sessions without a directory of their own work; the process's directory without it.
+    pub(crate) directory: Option<PathBuf>,
+    /// Text of section 0 of the system prompt.
+    pub(crate) persona: Option<String>,
+    /// Variables that shells get besides, for example `DSH_HOME` (L-85).
+    pub(crate) shell_variables: Vec<(String, String)>,
+    /// How many connections to reserve room for; without it, one at a time as it comes.
+    pub(crate) pooled: bool,
+}
+
+/// A host whose loop runs.
+pub(crate) struct Running {
+    pub(crate) host: Host,
+    pub(crate) doors: Vec<(OpenDoor, Carrier)>,
+    store: Arc<SqliteStore>,
+}
+
+impl Running {
+    /// Ends every session, closes the store. Gives what went wrong.
+    pub(crate) async fn shut_down(&self) -> Vec<String> {
+        let mut failures = self.host.shut_down().await;
+        let store = Arc::clone(&self.store);
+        match tokio::task::spawn_blocking(move || store.close()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => failures.push(format!("the store did not close: {error}")),
+            Err(error) => failures.push(format!("the store did not close: {error}")),
+        }
+        failures
+    }
+}
+
+/// Starts a host. Doors are loaded and checked, but nobody can connect yet.
+pub(crate) fn start(
+    manifest: &Manifest,
+    extras: &Extras,
+    environment: &Environment,
+) -> anyhow::Result<Running> {
+    let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
+    let directory = environment.absolute(directory);
+    let doors = open_doors(manifest, extras, environment, &directory)?;
+    let (models, door_models) = models(manifest, environment)?;
+    let tools = Registry::new(transom_tools::Options {
+        keep: manifest.tools.keep_environment.clone(),
+        shell_variables: extras.shell_variables.clone(),
+        enabled: manifest.tools.enabled.clone(),
+        ..transom_tools::Options::new(
+            Handle::current(),
+            environment.variables.clone(),
+            std::env::temp_dir().join(format!("transom-output-{}", nix::unistd::getuid())),
+            &directory,
+        )
+    })?;
+
+    let (host, inbox) = Host::new();
+    let path = store_path(manifest, environment);
+    let durability = match manifest.store.durability {
+        Durability::Process => transom_store::Durability::Process,
+        Durability::Power => transom_store::Durability::Power,
+    };
+    let store = SqliteStore::open(&path, durability, host.commits())
+        .with_context(|| format!("cannot open the session store {}", path.display()))?;
+    let store = Arc::new(store);
+
+    let facts = HostFacts {
+        version: env!("CARGO_PKG_VERSION").into(),
+        directory: directory.display().to_string().into(),
+        doors: doors.iter().map(|(door, _)| door.name.to_string()).collect(),
+        sessions_max: HOST_SESSIONS_MAX,
+    };
+    let config = AgentConfig { prompt: prompt(extras), ..AgentConfig::default() };
+    let router = Router::new(facts, config, seed());
+    let ports =
+        Ports { door_models, models, tools: Arc::new(tools), store: Arc::clone(&store) as _ };
+    tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
+    Ok(Running { host, doors, store })
+}
+
+/// The store of a manifest.
+pub(crate) fn store_path(manifest: &Manifest, environment: &Environment) -> PathBuf {
+    let path = manifest.store.path.clone();
+    environment.absolute(&path.unwrap_or_else(|| environment.state_directory().join("store.db")))
+}
+
+fn seed() -> [u8; 32] {
+    let mut seed = [0; 32];
+    let (front, back) = seed.split_at_mut(16);
+    front.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    back.copy_from_slice(uuid::Uuid::new_v4().as_bytes());
+    seed
+}
+
+fn open_doors(
+    manifest: &Manifest,
+    extras: &Extras,
+    environment: &Environment,
+    directory: &Path,
+) -> anyhow::Result<Vec<(OpenDoor, Carrier)>> {
+    let mut plans = Vec::new();
+    for (name, door) in &manifest.doors {
+        let built_in = transom_doors::find(&door.component).ok();
+        let component = manifest.components.get(&door.component);
+        let mut policy = policy(name, component, built_in)?;
+        door.limits.apply(&mut policy.limits);
+        plans.push((name, door, built_in, component, policy));
+    }
+
+    let connections: u64 = plans.iter().map(|(.., policy)| policy.limits.connections_max).sum();
+    let capacity = if extras.pooled {
+        Capacity::Pool { connections: u32::try_from(connections).unwrap_or(u32::MAX) }
+    } else {
+        Capacity::OnDemand
+    };
+    let mut sandbox = None;
+    let mut doors = Vec::new();
+    for (name, door, built_in, component, policy) in plans {
+        let native = match (built_in.map(|built_in| built_in.codec), component) {
+            (Some(DoorCodec::Native(source)), None) => Some(source()),
+            _ => None,
+        };
+        let source: Arc<dyn CodecSource> = match native {
+            Some(native) => native,
+            None => {
+                let sandbox = match &mut sandbox {
+                    Some(sandbox) => sandbox,
+                    none => none.insert(make_sandbox(capacity, environment)?),
+                };
+                load(sandbox, &door.component, component, &policy)?
+            }
+        };
+        let framing = built_in.map_or(Framing::Lines, |built_in| built_in.framing);
+        let mut options = built_in
+            .and_then(|built_in| {
+                serde_json::from_str::<serde_json::Map<_, _>>(built_in.options).ok()
+            })
+            .unwrap_or_default();
+        options.extend(door.options.clone());
+        let reach = match built_in.map(|built_in| built_in.codec) {
+            Some(DoorCodec::Native(_)) => Reach::All,
+            Some(DoorCodec::Component(_)) | None => Reach::Owned,
+        };
+        let open = OpenDoor {
+            name: name.as_str().into(),
+            source,
+            policy: Arc::new(policy),
+            framing,
+            options: serde_json::Value::Object(options).to_string().into(),
+            reach,
+            directory: directory.display().to_string().into(),
+        };
+        doors.push((open, door.carrier.clone()));
+    }
+    Ok(doors)
+}
+
+fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result<Sandbox> {
+    let cache_dir = Some(environment.cache_directory().join("components"));
+    let config =
+        SandboxConfig { capacity, cache_dir: cache_dir.clone(), ..SandboxConfig::default() };
+    match Sandbox::new(config.clone()) {
+        Ok(sandbox) => Ok(sandbox),
+        // A cache only saves time. One that cannot be used must not keep a host from starting.
+        Err(error) => {
+            tracing::warn!(cache = ?cache_dir, %error, "compiled code is not cached");
+            Ok(Sandbox::new(SandboxConfig { cache_dir: None, ..config })?)
+        }
+    }
+}
+
+fn policy(
+    door: &str,
+    component: Option<&Component>,
+    built_in: Option<&Door>,
+) -> anyhow::Result<Policy> {
+    if let Some(file) = component.and_then(|component| component.policy.as_ref()) {
+        let text = fs::read_to_string(file).with_context(|| {
+            format!("cannot read the policy {} of door `{door}`", file.display())
+        })?;
+        return Ok(Policy::parse(&file.display().to_string(), &text)?);
+    }
+    match built_in {
+        Some(built_in) => Ok(built_in.policy()?),
+        None => bail!(
+            "the component of door `{door}` has no policy, so it could do nothing; name one with \
+             `policy = \"…\"` in its [component] table"
+        ),
+    }
+}
+
+fn load(
+    sandbox: &Sandbox,
+    name: &str,
+    component: Option<&Component>,
+    policy: &Policy,
+) -> anyhow::Result<Arc<dyn CodecSource>> {
+    let limits = Limits {
+        memory_bytes: policy.limits.memory_bytes_max,
+        outputs_per_call: policy.limits.outputs_per_call_max,
+        bytes_per_call: policy.limits.output_bytes_per_call_max,
+        call_base_ms: policy.limits.call_ms_base,
+        call_ms_per_mib: policy.limits.call_ms_per_mib,
+        ..Limits::default()
+    };
+    let loaded = match component {
+        Some(component) => {
+            let file = component.source.display();
+            let bytes = fs::read(&component.source)
+                .with_context(|| format!("cannot read component `{name}` from {file}"))?;
+            sandbox
+                .load(name, &bytes, limits)
+                .with_context(|| format!("component `{name}` from {file} is refused"))?
+        }
+        None => {
+            let Some(bytes) = embedded::component(name) else {
+                bail!(
+                    "component `{name}` is not part of this program; describe it in [component.{name}]"
+                );
+            };
+            let version = format!("{name} {}", env!("CARGO_PKG_VERSION"));
+            sandbox
+                .load(&version, bytes, limits)
+                .with_context(|| format!("built-in component `{name}`"))?
+        }
+    };
+    Ok(loaded)
+}
+
+type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
+
+fn models(
+    manifest: &Manifest,
+    environment: &Environment,
+) -> anyhow::Result<(Arc<dyn Models>, DoorModels)> {
+    let script = match &manifest.model.script {
+        None => Script::builtin(),
+        Some(file) => {
+            let text = fs::read_to_string(file)
+                .with_context(|| format!("cannot read the model script {}", file.display()))?;
+            text.parse::<Script>().with_context(|| format!("model script {}", file.display()))?
+        }
+    };
+    let configured = manifest.model.base_url.clone();
+    let variables = environment.clone();
+    let credentials = move || Endpoint {
+        base_url: configured
+            .clone()
+            .or_else(|| variables.given("DEEPSEEK_BASE_URL").map(str::to_owned)),
+        key: variables.given("DEEPSEEK_API_KEY").map(Key::new),
+    };
+    let providers = Providers::new(Handle::current())
+        .with("deepseek-official", DeepSeek::new(credentials, Settings::default()))
+        .with("scripted", Scripted::new(script));
+
+    let mut by_door: DoorModels = HashMap::new();
+    for (name, door) in &manifest.doors {
+        if door.route_map.is_empty() {
+            continue;
+        }
+        let mut mapped = providers.clone();
+        for (asked, answering) in &door.route_map {
+            mapped =
+                mapped.map(asked, answering).with_context(|| format!("[door.{name}] route-map"))?;
+        }
+        by_door.insert(name.as_str().into(), Arc::new(mapped));
+    }
+    Ok((Arc::new(providers), by_door))
+}
+
+fn prompt(extras: &Extras) -> Vec<PromptSection> {
+    let section = |name: &str, order, text: &str| PromptSection {
+        name: name.to_owned(),
+        order,
+        text: text.to_owned(),
+    };
+    let mut sections = vec![section(
+        "identity",
+        -100,
+        "You are a software agent that works through Transom. You act with the tools you are given, \
+         and you say plainly what you did and what you could not do.",
+    )];
+    if let Some(persona) = &extras.persona {
+        // What an operator wrote is text, not a template.
+        let text = persona.replace("{{", "{ {");
+        sections.push(section("persona", 0, &text));
+    }
+    sections.push(section(
+        "workspace",
+        100,
+        "The working directory is {{cwd}}. Relative paths and shell commands start there.",
+    ));
+    sections
+}
+
+/// The manifest of a command: from its file, or the built-in one, with what the command line says instead.
+pub(crate) fn manifest(
+    file: Option<&Path>,
+    options: &crate::cli::HostOptions,
+    environment: &Environment,
+) -> anyhow::Result<Manifest> {
+    let mut manifest = match file {
+        Some(file) => {
+            let bytes = fs::read(file)
+                .map_err(|error| transom_config::ConfigErrors::unreadable(file, &error))?;
+            Manifest::parse(file, &bytes)?
+        }
+        None => Manifest::built_in(&environment.state_directory())?,
+    };
+    if let Some(store) = &options.store {
+        manifest.store.path = Some(environment.absolute(store));
+    }
+    if let Some(script) = &options.model_script {
+        manifest.model.script = Some(environment.absolute(script));
+    }
+    Ok(manifest)
+}
+
+/// A door of its own on standard input and output.
+pub(crate) fn stdio_door(component: &str) -> manifest::Door {
+    manifest::Door {
+        component: component.to_owned(),
+        carrier: Carrier::Stdio,
+        options: serde_json::Map::new(),
+        route_map: std::collections::BTreeMap::new(),
+        limits: manifest::DoorLimits::default(),
+    }
+}

@@ -1,0 +1,129 @@
+//! The command lines under which published clients start a runtime (`spec` sections S-203 to S-206): what
+//! `transom-config` made of them becomes a manifest with one door.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+use transom_config::{
+    launch::{self, Invocation, Launch, Sessions, Surroundings},
+    manifest::{Durability, Manifest, Model, StoreSettings, Tools},
+};
+
+use crate::{
+    deployment::{self, Extras},
+    environment::Environment,
+    stdio,
+};
+
+/// The store's file within a session root.
+const STORE_FILE: &str = "transom.db";
+
+/// Runs a command line that is none of this program's own.
+pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Result<u8> {
+    let variables: BTreeMap<String, String> = environment.variables.iter().cloned().collect();
+    let surroundings = Surroundings {
+        environment: &variables,
+        directory: &environment.directory,
+        read: &|path: &Path| fs::read(path),
+    };
+    let invocation = launch::invocation(arguments)?;
+    match invocation {
+        Invocation::Version => return print(env!("CARGO_PKG_VERSION")),
+        Invocation::Help => return print(&help()),
+        Invocation::Configuration { .. } | Invocation::Profile { .. } => {}
+    }
+    let launch = launch::launch(&invocation, surroundings)?;
+    for notice in &launch.notices {
+        eprint_line(notice);
+    }
+    let environment = Environment {
+        variables: launch.environment.clone().into_iter().collect(),
+        directory: environment.directory.clone(),
+    };
+    if !launch.serves_sdk {
+        return wait_for_end();
+    }
+    let extras = Extras {
+        directory: Some(launch.workspace.clone()),
+        persona: launch.system_prompt.clone(),
+        shell_variables: shell_variables(&environment),
+        pooled: false,
+    };
+    stdio::serve_one(&manifest(launch, &environment), &extras, &environment)
+}
+
+fn manifest(launch: Launch, environment: &Environment) -> Manifest {
+    let mut door = deployment::stdio_door("sdk");
+    door.options.insert("maxTokensAsSuccess".to_owned(), json!(launch.max_tokens_as_success));
+    Manifest {
+        components: BTreeMap::new(),
+        doors: BTreeMap::from([("sdk".to_owned(), door)]),
+        model: Model {
+            provider: None,
+            model: launch.model.model,
+            context_window: launch.model.context_window,
+            script: None,
+            base_url: launch.model.base_url,
+        },
+        store: StoreSettings {
+            path: Some(store(launch.sessions, environment)),
+            durability: Durability::Process,
+        },
+        tools: Tools {
+            enabled: launch.tools.into_iter().map(str::to_owned).collect(),
+            keep_environment: Vec::new(),
+        },
+    }
+}
+
+fn store(sessions: Option<Sessions>, environment: &Environment) -> PathBuf {
+    match sessions {
+        Some(Sessions::JsonLines { root, .. }) => root.join(STORE_FILE),
+        Some(Sessions::Sqlite { path }) => path,
+        // Sessions that nobody wants to keep end with the process that made them.
+        None => environment
+            .runtime_directory()
+            .join(format!("transient-{}", std::process::id()))
+            .join(STORE_FILE),
+    }
+}
+
+/// What shells of a launch see of its settings (L-85).
+fn shell_variables(environment: &Environment) -> Vec<(String, String)> {
+    let home = environment.given("DSH_HOME").map(|home| ("DSH_HOME".to_owned(), home.to_owned()));
+    home.into_iter().collect()
+}
+
+/// A configuration without a serving component: nothing is answered, and the process ends with its
+/// input (S-141).
+fn wait_for_end() -> anyhow::Result<u8> {
+    std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())?;
+    Ok(0)
+}
+
+fn help() -> String {
+    use clap::CommandFactory;
+
+    let mut help = crate::cli::Cli::command().render_help().to_string();
+    help.push_str(
+        "\nStarted by an SDK client:\n  \
+         transom [configuration.yml]                      configuration of the reference, or DSH_CORDIS_CONFIG\n  \
+         transom --profile <sdk|sdk-minimal> [--patch F]…  a profile, with DSH_HOME\n",
+    );
+    help
+}
+
+#[expect(clippy::print_stdout, reason = "asked for on standard output (S-204)")]
+fn print(text: &str) -> anyhow::Result<u8> {
+    println!("{text}");
+    Ok(0)
+}
+
+#[expect(clippy::print_stderr, reason = "notices of a launch belong on standard error (S-215)")]
+fn eprint_line(line: &str) {
+    eprintln!("transom: {line}");
+}

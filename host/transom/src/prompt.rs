@@ -1,0 +1,135 @@
+//! `transom prompt`: the smallest client. It speaks frames, one JSON object a line, with the `frames` door
+//! of a running host, or with a private host that it starts for this one prompt.
+
+mod client;
+mod show;
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use tokio::{io::duplex, net::UnixStream, sync::watch};
+use transom_config::manifest::Manifest;
+use transom_io::{PeerFacts, serve};
+
+use self::{client::Client, show::Show};
+use crate::{
+    cli,
+    deployment::{self, Extras},
+    environment::Environment,
+};
+
+/// Bytes that may be on their way between the client and its private host.
+const PIPE_BYTES: usize = 64 * 1024;
+
+/// What DeepSeek's own clients ask for.
+const DEEPSEEK_MODEL: &str = "deepseek-v4-flash";
+
+pub(crate) fn run(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let status = runtime.block_on(ask(command, environment));
+    runtime.shutdown_background();
+    status
+}
+
+async fn ask(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
+    let manifest = Manifest::built_in(&environment.state_directory())?;
+    let usual = manifest.doors.get("frames").and_then(|door| match &door.carrier {
+        transom_config::manifest::Carrier::Unix { listen } => Some(environment.absolute(listen)),
+        transom_config::manifest::Carrier::Stdio => None,
+    });
+    let wants_private = command.host.store.is_some() || command.host.model_script.is_some();
+    match (&command.connect, usual) {
+        (Some(socket), _) => {
+            let stream = connect(socket).await?;
+            converse(command, environment, Client::new(stream)).await
+        }
+        (None, Some(usual)) if !wants_private => match UnixStream::connect(&usual).await {
+            Ok(stream) => converse(command, environment, Client::new(stream)).await,
+            Err(_) => with_private_host(command, environment).await,
+        },
+        (None, _) => with_private_host(command, environment).await,
+    }
+}
+
+async fn connect(socket: &Path) -> anyhow::Result<UnixStream> {
+    UnixStream::connect(socket).await.with_context(|| {
+        format!("no host answers at {}; is `transom run` running?", socket.display())
+    })
+}
+
+async fn with_private_host(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
+    let mut manifest = deployment::manifest(None, &command.host, environment)?;
+    manifest.doors.retain(|name, _| name == "frames");
+    let running = deployment::start(&manifest, &Extras::default(), environment)?;
+    let Some((door, _)) = running.doors.first() else {
+        bail!("the built-in manifest has no frames door")
+    };
+    let (ours, theirs) = duplex(PIPE_BYTES);
+    let (reader, writer) = tokio::io::split(theirs);
+    let (stop, stopping) = watch::channel(false);
+    let peer = PeerFacts { carrier: "stdio", peer: "this process".to_owned(), owns_process: false };
+
+    let served = serve(&running.host, door, &peer, reader, writer, stopping);
+    let asked = async {
+        let status = converse(command, environment, Client::new(ours)).await;
+        // The client's end is gone, and the connection ends with it.
+        drop(stop);
+        status
+    };
+    let (status, _) = tokio::join!(asked, served);
+    for failure in running.shut_down().await {
+        tracing::error!("{failure}");
+    }
+    status
+}
+
+async fn converse<S>(
+    command: &cli::Prompt,
+    environment: &Environment,
+    mut client: Client<S>,
+) -> anyhow::Result<u8>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    let text = command.text.join(" ");
+    let has_key = environment.given("DEEPSEEK_API_KEY").is_some();
+    let provider = match &command.provider {
+        Some(provider) => provider.as_str(),
+        None if has_key => "deepseek-official",
+        None => "scripted",
+    };
+    let model = match (&command.model, provider) {
+        (Some(model), _) => model.as_str(),
+        (None, "deepseek-official") => DEEPSEEK_MODEL,
+        (None, _) => "scripted",
+    };
+    let route = serde_json::json!({ "provider": provider, "model": model });
+    if provider == "deepseek-official" && !has_key && command.connect.is_none() {
+        bail!("no key: set DEEPSEEK_API_KEY, or use `--provider scripted`, which needs none");
+    }
+    client.request("models/check", None, &route).await?;
+
+    let mut open = serde_json::json!({
+        "want": "any",
+        "cwd": environment.directory.display().to_string(),
+        "route": route,
+        "owner": "connection",
+    });
+    if command.session.is_none() {
+        open["mint"] = "uuid".into();
+    }
+    let opened = client.request("session/open", command.session.as_deref(), &open).await?;
+    let session = opened.session.context("the host opened a session without a name")?;
+    let subscribe =
+        serde_json::json!({ "scope": "session", "topics": ["events", "status", "errors"] });
+    client.request("events/subscribe", Some(&session), &subscribe).await?;
+    let content = serde_json::json!({ "content": [{ "type": "text", "text": text }] });
+    client.send("session/prompt", Some(&session), &content).await?;
+
+    let mut show = Show::new(command.json, provider, &session);
+    while !show.is_over() {
+        let frame = client.receive().await?;
+        show.frame(&frame)?;
+    }
+    show.end()
+}

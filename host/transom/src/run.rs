@@ -1,0 +1,77 @@
+//! `transom run`: every door of a manifest, until a signal ends it.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::{sync::watch, task::JoinSet, time::timeout};
+use transom_config::manifest::Carrier;
+use transom_io::unix::Socket;
+
+use crate::{
+    cli,
+    deployment::{self, Extras},
+    environment::Environment,
+    stdio::signalled,
+};
+
+/// From the signal to the end of the process, at most (design §4).
+const HARD_STOP: Duration = Duration::from_secs(5);
+
+pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Result<u8> {
+    let manifest = deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    for (name, door) in &manifest.doors {
+        if door.carrier == Carrier::Stdio {
+            bail!("door `{name}` has the carrier `stdio`; start it with `transom stdio {name}`");
+        }
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let status = runtime.block_on(async {
+        let extras = Extras { pooled: true, ..Extras::default() };
+        let mut running = deployment::start(&manifest, &extras, environment)?;
+        let (stop, stopping) = watch::channel(false);
+        let mut signals = tokio::spawn(signalled(stop)?);
+
+        // All addresses are taken before the first peer is served.
+        let mut sockets = Vec::new();
+        for (door, carrier) in running.doors.drain(..) {
+            match carrier {
+                Carrier::Stdio => bail!("door `{}` has the carrier `stdio`", door.name),
+                Carrier::Unix { listen } => {
+                    let listen = environment.absolute(&listen);
+                    sockets.push((door, Socket::bind(&listen)?, listen));
+                }
+            }
+        }
+        let mut doors = JoinSet::new();
+        for (door, socket, listen) in sockets {
+            say(&format!("door {} listens on {}", door.name, listen.display()));
+            doors.spawn(socket.serve(running.host.clone(), door, stopping.clone()));
+        }
+        say("ready; stop with Ctrl-C or SIGTERM");
+
+        let interrupted = (&mut signals).await.unwrap_or(false);
+        let ended = timeout(HARD_STOP, async {
+            while doors.join_next().await.is_some() {}
+            running.shut_down().await
+        });
+        let failures = match ended.await {
+            Ok(failures) => failures,
+            Err(_) => vec!["the host did not come to an end in time".to_owned()],
+        };
+        for failure in &failures {
+            tracing::error!("{failure}");
+        }
+        Ok(match (failures.is_empty(), interrupted) {
+            (false, _) => 1,
+            (true, true) => 130,
+            (true, false) => 0,
+        })
+    });
+    runtime.shutdown_background();
+    status
+}
+
+#[expect(clippy::print_stdout, reason = "this command's standard output is for people")]
+fn say(line: &str) {
+    println!("{line}");
+}

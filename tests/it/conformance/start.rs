@@ -1,0 +1,74 @@
+//! C-43 to C-45, C-55: how the program starts, and how it does not.
+
+use serde_json::json;
+
+use crate::support::{
+    bench::{configuration, form_a},
+    model_server::ModelServer,
+    place::Place,
+    process::{Finished, Launch},
+};
+
+const SHUTDOWN: &str = "{\"jsonrpc\":\"2.0\",\"id\":\"sd\",\"method\":\"shutdown\"}\n";
+
+/// A start that fails keeps standard output clean, explains itself and exits 1 (S-137).
+fn refused(finished: &Finished, says: &str) {
+    assert_eq!((finished.code, finished.stdout.as_str()), (1, ""), "{finished:?}");
+    assert!(finished.stderr.contains(says), "{says:?} is not in {:?}", finished.stderr);
+}
+
+fn served(finished: &Finished) {
+    let answer = json!({"jsonrpc": "2.0", "id": "sd", "result": {}});
+    assert_eq!((finished.code, finished.stdout.as_str()), (0, format!("{answer}\n").as_str()), "{finished:?}");
+}
+
+#[test]
+fn c_43_without_a_configuration_usage_is_told() {
+    let place = Place::new();
+    let launch = Launch::default().directory(&place.cwd).env("HOME", place.root());
+    for launch in [launch.clone(), launch.clone().env("DSH_CORDIS_CONFIG", ""), launch.arg("nowhere.yml")] {
+        let finished = launch.run(SHUTDOWN);
+        refused(&finished, "usage:");
+        assert!(finished.stderr.starts_with("usage:"), "{finished:?}");
+        assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
+    }
+}
+
+#[test]
+fn c_44_an_unknown_package_is_named() {
+    let (place, model) = (Place::new(), ModelServer::start());
+    let launch = form_a(&place, &model).env("DSH_CORDIS_CONFIG", configuration("unknown-package.yml"));
+    refused(&launch.run(SHUTDOWN), "@acme/nowhere-to-be-found");
+}
+
+#[test]
+fn c_45_profiles() {
+    let place = Place::new();
+    let launch = |arguments: &[&str]| {
+        Launch::new(arguments).directory(&place.cwd).env("HOME", place.root()).env("DSH_HOME", &place.home)
+    };
+    served(&launch(&["--profile", "sdk"]).run(SHUTDOWN));
+    served(&launch(&["--profile", "sdk-minimal"]).run(SHUTDOWN));
+    served(&launch(&["sdk"]).run(SHUTDOWN));
+    refused(&launch(&["--profile", "nosuch"]).run(SHUTDOWN), "nosuch");
+    refused(&launch(&["--nope"]).run(SHUTDOWN), "--nope");
+    refused(&launch(&["--profile", "sdk", "--nope"]).run(SHUTDOWN), "--nope");
+}
+
+#[test]
+fn c_55_a_wrong_value_in_the_environment_is_quoted() {
+    let (place, model) = (Place::new(), ModelServer::start());
+    let launch = form_a(&place, &model).env("DSH_CORDIS_CONFIG", configuration("coding.yml"));
+    let wrong = launch.clone().env("DSH_MAX_TOKENS_AS_SUCCESS", "sometimes").run(SHUTDOWN);
+    refused(&wrong, "sometimes");
+    assert!(wrong.stderr.contains("server"), "the entry is named (S-137): {wrong:?}");
+    served(&launch.env("DSH_MAX_TOKENS_AS_SUCCESS", "true").run(SHUTDOWN));
+}
+
+/// S-141.
+#[test]
+fn a_configuration_without_a_server_answers_nothing() {
+    let (place, model) = (Place::new(), ModelServer::start());
+    let finished = form_a(&place, &model).env("DSH_CORDIS_CONFIG", configuration("no-server.yml")).run(SHUTDOWN);
+    assert_eq!((finished.code, finished.stdout.as_str()), (0, ""), "{finished:?}");
+}

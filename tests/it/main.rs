@@ -1,0 +1,15 @@
+//! The integration tests: one module for each question, on top of `support`.
+#![allow(
+    dead_code,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and support may know more than one test asks"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod conformance;
+mod vectors;

@@ -11,5 +11,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod cli;
 mod conformance;
+mod durability;
+mod hostile;
 mod vectors;

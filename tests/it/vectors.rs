@@ -46,7 +46,8 @@ enum Way {
     Binary,
 }
 
-const WAYS: [Way; 4] = [Way::Native, Way::NativeRestless, Way::Sandboxed, Way::SandboxedRestless];
+const WAYS: [Way; 5] =
+    [Way::Native, Way::NativeRestless, Way::Sandboxed, Way::SandboxedRestless, Way::Binary];
 
 /// One test for each file, named like it.
 macro_rules! vectors {

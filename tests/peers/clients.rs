@@ -197,7 +197,10 @@ fn finished(mut driver: Command) -> Result<Output, String> {
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
-        .expect("the driver's interpreter starts");
+        .map_err(|error| {
+            let program = driver.get_program().to_owned();
+            format!("{program:?} did not start: {error}; install Python 3.10 or later and Node.js 20 or later")
+        })?;
     let group = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
     let (done, waited) = mpsc::sync_channel(1);
     thread::spawn(move || {

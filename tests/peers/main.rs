@@ -528,7 +528,7 @@ fn a_session_works_in_the_directory_it_was_given() {
             ("relative",       format!("{base}/sub")),
             ("after relative", format!("{base}/sub")),
             ("absolute",       format!("{base}/sub/deeper")),
-            ("after missing",  format!("{base}/sub/deeper")),
+            ("after refusals", format!("{base}/sub/deeper")),
             ("other session",  base.clone()),
         ];
         for (step, directory) in table {
@@ -545,7 +545,10 @@ fn a_session_works_in_the_directory_it_was_given() {
             let told = line.iter().any(|line| printed.contains(line.as_str()));
             claims.holds(&format!("{step}: the command tells {directory}"), told, &printed);
         }
+        // The client promises that a directory which has gone gives way to the session's first.
+        claims.equal("removed", at(steps, "/removed/value"), base.as_str());
         refused(claims, shown, "missing", at(steps, "/missing"), None);
+        refused(claims, shown, "file", at(steps, "/file"), None);
         let path = "working-directory set requires a path string";
         refused(claims, shown, "no path", at(steps, "/no path"), Some(path));
         let session = "working-directory requests require a non-empty sessionId";

@@ -39,6 +39,7 @@ def working_directory(peer: Peer) -> dict[str, Any]:
     workspace = Path(peer.settings.workspace)
     (workspace / "sub").mkdir()
     (workspace / "sub" / "deeper").mkdir()
+    (workspace / "file").write_text("no directory\n")
     peer.start()
     session = peer.harness.start_session("main")
     steps = {
@@ -49,11 +50,14 @@ def working_directory(peer: Peer) -> dict[str, Any]:
         "run in the second": peer.run("main", "PROMPT: WHERE"),
         "absolute": peer.attempt(lambda: session.set_working_directory(str(workspace / "sub" / "deeper"))),
         "missing": peer.attempt(lambda: session.set_working_directory("nowhere")),
-        "after missing": peer.attempt(session.get_working_directory),
+        "file": peer.attempt(lambda: session.set_working_directory("../../file")),
+        "after refusals": peer.attempt(session.get_working_directory),
         "other session": peer.attempt(peer.harness.start_session("other").get_working_directory),
         "no path": peer.request("session/working-directory/set", {"sessionId": "main"}),
         "no session": peer.request("session/working-directory/get", {}),
     }
+    (workspace / "sub" / "deeper").rmdir()
+    steps["removed"] = peer.attempt(session.get_working_directory)
     return {"steps": steps, "close": peer.close()}
 
 

@@ -9,12 +9,14 @@ pub struct Client<W = Process> {
     pub wire: W,
     /// Every frame so far, in order.
     pub seen: Vec<Value>,
+    /// The same as it was written.
+    pub lines: Vec<String>,
 }
 
 impl<W: Wire> Client<W> {
     /// Speaks over this wire.
     pub fn new(wire: W) -> Client<W> {
-        Client { wire, seen: Vec::new() }
+        Client { wire, seen: Vec::new(), lines: Vec::new() }
     }
 
     /// Writes a line.
@@ -38,6 +40,7 @@ impl<W: Wire> Client<W> {
         let line = self.wire.line()?;
         let frame = checked(&line).unwrap_or_else(|wrong| panic!("{wrong} in {line}"));
         self.seen.push(frame.clone());
+        self.lines.push(line);
         Some(frame)
     }
 
@@ -134,6 +137,12 @@ pub fn events(frames: &[Value], session: &str) -> Vec<Value> {
 /// Those of one type.
 pub fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
+}
+
+/// The event in a line of the wire, byte for byte.
+pub fn event_text<'a>(line: &'a str, session: &str) -> Option<&'a str> {
+    let start = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"session.event\",\"params\":{{\"sessionId\":\"{session}\",\"event\":");
+    line.strip_prefix(start.as_str())?.strip_suffix("}}")
 }
 
 /// What kind of frame this is, in the notation of S-96: `E:turn/start`, `ST:idle`, `R`.

@@ -10,6 +10,7 @@ pub(crate) mod place;
 pub(crate) mod play;
 pub(crate) mod process;
 pub(crate) mod restless;
+pub(crate) mod socket;
 pub(crate) mod transcript;
 pub(crate) mod vector;
 pub(crate) mod wire;

@@ -15,6 +15,9 @@ use crate::{
 /// Builds for no machine but the sandbox: hostile guests that would not link natively.
 const PROGRAMS: &str = "transom-programs";
 
+/// What `cargo xtask bench` turns on by itself: here it costs nothing, as the sandbox is compiled anyway.
+const BENCH: &str = "xtask/codec-bench";
+
 /// How much is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
@@ -61,6 +64,8 @@ fn clippy(workspace: &Workspace) -> Result<()> {
         "--workspace",
         "--exclude",
         PROGRAMS,
+        "--features",
+        BENCH,
         "--all-targets",
         "--",
         "-D",
@@ -113,7 +118,9 @@ fn guests(workspace: &Workspace) -> Result<Vec<String>> {
 
 fn run_tests(workspace: &Workspace, slow: bool, arguments: &[String]) -> Result<()> {
     let mut command = workspace.cargo();
-    command.args(["test", "--workspace", "--exclude", PROGRAMS, "--no-fail-fast"]).args(arguments);
+    command
+        .args(["test", "--workspace", "--exclude", PROGRAMS, "--features", BENCH, "--no-fail-fast"])
+        .args(arguments);
     command.env("TRANSOM_BIN", workspace.host(Profile::Dev));
     if slow {
         command.env("RUN_SLOW_TESTS", "1");

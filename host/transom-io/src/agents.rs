@@ -320,6 +320,10 @@ impl Core {
                 let answer = Answer::Found(self.ports.store.find(&id));
                 self.next.push_back(Event::Answered { ask, answer });
             }
+            Question::IsDirectory(path) => {
+                let answer = Answer::Directory(std::path::Path::new(&path).is_dir());
+                self.next.push_back(Event::Answered { ask, answer });
+            }
             Question::Serve { door, route } => {
                 let answer = Answer::Served(self.ports.models_of(&door).serve(&route));
                 self.next.push_back(Event::Answered { ask, answer });

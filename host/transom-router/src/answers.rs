@@ -28,6 +28,12 @@ pub(crate) enum Pending {
         asked: Asked,
         last_seq: i64,
     },
+    Directory {
+        asked: Asked,
+        session: SessionId,
+        path: String,
+        set: Option<String>,
+    },
     /// A slow peer's cursor reads on.
     CatchUp {
         connection: ConnectionId,
@@ -63,6 +69,9 @@ impl Router {
                 }
                 Err(error) => self.refuse(out, &asked, &store_failed(&error)),
             },
+            (Pending::Directory { asked, session, path, set }, Answer::Directory(exists)) => {
+                self.directory_looked_at(out, now, &session, asked, (path, set), exists);
+            }
             (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
                 self.caught_up(out, connection, &session, events);
             }

@@ -72,7 +72,7 @@ pub struct Facts {
     pub owns_process: bool,
     /// Frames that may wait for a slow peer before it is let go.
     pub live_notices_max: usize,
-    /// Sessions that this connection may own.
+    /// Live sessions that may have been opened through the door, by all its connections together.
     pub sessions_max: usize,
 }
 
@@ -161,6 +161,8 @@ pub enum Question {
         limit: u64,
     },
     List,
+    /// Whether a directory stands at this path.
+    IsDirectory(String),
     /// Which model answers for the route, as this door maps it.
     Serve {
         door: Arc<str>,
@@ -173,5 +175,9 @@ pub enum Answer {
     Found(Result<Option<StoredSession>, StoreError>),
     Events(Result<Vec<Arc<str>>, StoreError>),
     Listed(Result<Vec<StoredSession>, StoreError>),
+    Directory(bool),
     Served(Result<Served, Failure>),
 }
+
+#[cfg(test)]
+mod tests;

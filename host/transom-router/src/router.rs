@@ -272,7 +272,7 @@ impl Router {
                 }
                 self.dispose(out, now, &[id]);
             }
-            Request::SessionDirectory(directory) => self.directory(out, now, &id, asked, directory),
+            Request::SessionDirectory(wanted) => self.directory(out, &id, asked, wanted),
             Request::SessionDescribe => self.describe(out, &id, asked),
             Request::SessionRead(read) => self.read(out, &id, asked, &read),
             Request::HostDescribe
@@ -345,28 +345,56 @@ impl Router {
         }
     }
 
+    /// Reads or sets a session's directory; either way what stands on disk is looked at first.
     fn directory(
+        &mut self,
+        out: &mut Vec<Effect>,
+        id: &SessionId,
+        asked: Asked,
+        wanted: Directory,
+    ) {
+        let current = self.sessions.get(id).and_then(|session| session.agent.cwd());
+        let current = current.unwrap_or(&self.host.directory).to_owned();
+        let path = wanted.set.as_deref().map_or(current.clone(), |path| absolute(&current, path));
+        let pending =
+            Pending::Directory { asked, session: id.clone(), path: path.clone(), set: wanted.set };
+        self.ask(out, Question::IsDirectory(path), pending);
+    }
+
+    /// Goes on once it is known whether a directory stands at `path`. `set` is the path as it was given.
+    pub(crate) fn directory_looked_at(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         id: &SessionId,
         asked: Asked,
-        directory: Directory,
+        (path, set): (String, Option<String>),
+        exists: bool,
     ) {
-        if let Some(path) = directory.set {
-            let base =
-                self.sessions.get(id).and_then(|session| session.agent.cwd()).map(str::to_owned);
-            let path = absolute(base.as_deref().unwrap_or(&self.host.directory), &path);
-            let result = self.with_agent(out, now, id, |agent, effects| {
-                agent.set_directory(effects, now, &path)
-            });
-            if let Some(Err(failure)) = result {
-                return self.refuse(out, &asked, &failure);
+        let cwd = match (set, exists) {
+            (Some(given), false) => {
+                let text = format!("working-directory: directory does not exist: {given:?}");
+                return self.refuse(out, &asked, &Failure::new(Code::Invalid, text));
             }
-        }
-        let cwd = self.sessions.get(id).and_then(|session| session.agent.cwd());
-        let body = json!({ "cwd": cwd.unwrap_or(&self.host.directory) }).to_string();
-        self.reply(out, id, asked, body);
+            (Some(_), true) => {
+                let set = |agent: &mut agent::Agent, effects: &mut Vec<_>| {
+                    agent.set_directory(effects, now, &path)
+                };
+                match self.with_agent(out, now, id, set) {
+                    Some(Ok(())) => path,
+                    Some(Err(failure)) => return self.refuse(out, &asked, &failure),
+                    None => return self.refuse(out, &asked, &disposed(id)),
+                }
+            }
+            (None, true) => path,
+            // What was set has been removed meanwhile: the session's first directory counts.
+            (None, false) => {
+                let first =
+                    self.sessions.get(id).and_then(|session| session.agent.header().cwd.clone());
+                first.unwrap_or(path)
+            }
+        };
+        self.reply(out, id, asked, json!({ "cwd": cwd }).to_string());
     }
 
     fn subscribe(&mut self, out: &mut Vec<Effect>, asked: Asked, subscribe: Subscribe) {
@@ -482,7 +510,7 @@ impl Router {
                 }
             }
             Item::Reply { connection, reply, .. } => self.give(out, connection, reply),
-            Item::Left { session } => self.left(out, &session),
+            Item::Left { session } => self.left(out, &session, None),
         }
     }
 

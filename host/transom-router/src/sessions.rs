@@ -94,24 +94,22 @@ impl Router {
         self.ask(out, Question::Find(id.clone()), Pending::Open(id));
     }
 
-    fn may_open(&self, asked: &Asked, open: &Open) -> Result<(), Failure> {
-        if let Some(cwd) = &open.cwd
+    fn may_open(&self, asked: &Asked, wanted: &Open) -> Result<(), Failure> {
+        if let Some(cwd) = &wanted.cwd
             && !cwd.starts_with('/')
         {
             let text = format!("session header cwd must be an absolute path, got \"{cwd}\"");
             return Err(Failure::invalid(&[&text]));
         }
         let Some(peer) = self.peers.get(&asked.connection) else { return Ok(()) };
-        if open.owner == OwnerWish::Host && peer.facts.reach == Reach::Owned {
+        if wanted.owner == OwnerWish::Host && peer.facts.reach == Reach::Owned {
             let text = "this door may open sessions for its own connection only";
             return Err(Failure::new(Code::Denied, text).with("frame", "session/open"));
         }
-        let own = peer.bound.len();
-        if own >= peer.facts.sessions_max {
-            let text = format!(
-                "this connection has {own} sessions, the most it may have ({})",
-                peer.facts.sessions_max
-            );
+        let door = &peer.facts.door;
+        let open = self.sessions.values().filter(|session| session.door == *door).count();
+        if open >= peer.facts.sessions_max {
+            let text = format!("door {door} has {open} live sessions, the most it may have");
             return Err(Failure::new(Code::Overloaded, text).with("limit", "sessions-max"));
         }
         if self.sessions.len() >= self.host.sessions_max {
@@ -252,8 +250,9 @@ impl Router {
         }
     }
 
-    /// The session's last item has been shown: it leaves the registries.
-    pub(crate) fn left(&mut self, out: &mut Vec<Effect>, id: &SessionId) {
+    /// The session's last item has been shown: it leaves the registries. `failure` says why its log is not
+    /// closed.
+    pub(crate) fn left(&mut self, out: &mut Vec<Effect>, id: &SessionId, failure: Option<&str>) {
         let frame = Frame::notice("session/removed", Some(id.clone()), r#"{"why":"disposed"}"#);
         self.notice(out, id, Topic::Sessions, frame);
         let Some(session) = self.sessions.remove(id) else { return };
@@ -268,7 +267,7 @@ impl Router {
         if root == *id {
             self.release.forget(id);
         }
-        if let Some(why) = agent.broken() {
+        if let Some(why) = failure.or(agent.broken()) {
             if let Some(peer) = owner.and_then(|owner| self.peers.get_mut(&owner)) {
                 peer.failures.push(why.to_owned());
             }
@@ -534,13 +533,7 @@ impl Router {
                 }
                 // Its last events are lost with it, but the session still leaves.
                 Item::Left { session } => {
-                    self.happened(
-                        out,
-                        now,
-                        &session,
-                        Happened::StoreFailed(failure.message.clone()),
-                    );
-                    self.left(out, &session);
+                    self.left(out, &session, Some(&failure.message));
                 }
             }
         }

@@ -35,7 +35,9 @@ pub fn rows(workspace: &Workspace) -> Result<Vec<Row>> {
     let mut command = Command::new(workspace.host(Profile::Release));
     command.arg("run").arg("--manifest").arg(&manifest).current_dir(folder.path());
     // Nothing of the person who measures is read or written.
-    command.env("TRANSOM_STATE_DIR", folder.path());
+    for name in ["TRANSOM_STATE_DIR", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"] {
+        command.env(name, folder.path());
+    }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut host = Host::start(&mut command)?;
     listening(&mut host, &socket)?;

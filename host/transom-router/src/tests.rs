@@ -1,0 +1,284 @@
+//! Stories of the router: what doors ask, what they are shown, and when.
+
+mod release_order;
+mod requests;
+mod slow_peers;
+mod teardown;
+
+use std::{collections::VecDeque, sync::Arc};
+
+use serde_json::{Value, json};
+use transom_frame::{ConnectionId, Frame, FrameKind};
+use transom_harness::{
+    agent::{AgentConfig, Assembly, Happened},
+    chunk::{Chunk, Finish},
+    ports::{Append, Commit, RetryPolicy, Served, StoredSession, ToolOutcome},
+};
+
+use crate::{Answer, Effect, Event, Facts, HostFacts, Question, Reach, Router};
+
+/// A router whose questions are answered at once, and whose store commits when it is told to.
+struct House {
+    router: Router,
+    stored: Vec<StoredSession>,
+    /// Everything that was appended and has not failed.
+    log: Vec<Append>,
+    appended: u64,
+    committed: u64,
+    /// What was delivered, a line each.
+    lines: Vec<String>,
+    frames: Vec<(u64, Frame)>,
+    /// Effects on models and tools, a word each.
+    deeds: Vec<String>,
+    calls: Vec<(transom_frame::SessionId, transom_harness::agent::Token)>,
+    tools: Vec<(transom_frame::SessionId, transom_harness::agent::Token)>,
+    timers: Vec<(transom_frame::SessionId, transom_harness::agent::Token, u64)>,
+    quiesced: Vec<(u64, Vec<String>)>,
+    quiet: Option<Vec<String>>,
+    next: u64,
+}
+
+fn facts(reach: Reach) -> Facts {
+    Facts { door: "sdk".into(), reach, owns_process: false, live_notices_max: 8, sessions_max: 100 }
+}
+
+impl House {
+    fn new() -> House {
+        let host = HostFacts {
+            version: "0".into(),
+            directory: "/host".into(),
+            doors: vec!["sdk".to_owned()],
+            sessions_max: 1000,
+        };
+        House {
+            router: Router::new(host, AgentConfig::default(), [3; 32]),
+            stored: Vec::new(),
+            log: Vec::new(),
+            appended: 0,
+            committed: 0,
+            lines: Vec::new(),
+            frames: Vec::new(),
+            deeds: Vec::new(),
+            calls: Vec::new(),
+            tools: Vec::new(),
+            timers: Vec::new(),
+            quiesced: Vec::new(),
+            quiet: None,
+            next: 0,
+        }
+    }
+
+    /// One connection that watches everything it may, with one open session.
+    fn with_session() -> House {
+        let mut house = House::new();
+        house.connect(1, facts(Reach::Owned));
+        house.watch(1, "owned");
+        house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+        house.told();
+        house
+    }
+
+    fn connect(&mut self, connection: u64, facts: Facts) {
+        self.happen(Event::Connected { connection: ConnectionId(connection), facts });
+    }
+
+    fn watch(&mut self, connection: u64, scope: &str) {
+        let topics = ["events", "status", "sessions", "errors", "inbox"];
+        self.ask(connection, "events/subscribe", None, json!({ "scope": scope, "topics": topics }));
+        self.told();
+    }
+
+    fn ask(&mut self, connection: u64, name: &str, session: Option<&str>, body: Value) {
+        self.next += 1;
+        let frame = Frame::request(
+            name,
+            session.map(Into::into),
+            self.next.to_string().into(),
+            body.to_string(),
+        );
+        self.happen(Event::Frame { connection: ConnectionId(connection), frame });
+    }
+
+    fn prompt(&mut self, session: &str, text: &str) {
+        self.prompt_from(1, session, text);
+    }
+
+    fn prompt_from(&mut self, connection: u64, session: &str, text: &str) {
+        let content = json!({ "content": [{ "type": "text", "text": text }] });
+        self.ask(connection, "session/prompt", Some(session), content);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            let mut effects = Vec::new();
+            self.router.handle(&mut effects, 1000, event);
+            for effect in effects {
+                events.extend(self.perform(effect));
+            }
+        }
+    }
+
+    fn perform(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Deliver { connection, frame } => {
+                self.lines.push(format!("{connection} {}", line(&frame)));
+                self.frames.push((connection.0, frame));
+                None
+            }
+            Effect::Append(append) => {
+                self.appended = append.number;
+                self.log.push(append);
+                None
+            }
+            Effect::Ask { ask, question } => {
+                let answer = match question {
+                    Question::Find(id) => Answer::Found(Ok(self
+                        .stored
+                        .iter()
+                        .find(|stored| stored.id == id)
+                        .cloned())),
+                    Question::Read { session, from, limit } => {
+                        let texts = self.log.iter().filter(|append| append.session == session);
+                        let page = texts.skip(from as usize).take(limit as usize);
+                        Answer::Events(Ok(page.map(|append| Arc::clone(&append.text)).collect()))
+                    }
+                    Question::List => Answer::Listed(Ok(self.stored.clone())),
+                    Question::Serve { .. } => Answer::Served(Ok(served())),
+                    Question::IsDirectory(path) => Answer::Directory(!path.contains("missing")),
+                };
+                Some(Event::Answered { ask, answer })
+            }
+            Effect::Assemble { session, token, .. } => {
+                let assembly = Assembly {
+                    served: Ok(served()),
+                    tools: Arc::from(Vec::new()),
+                    retry: RetryPolicy::default(),
+                };
+                Some(Event::Happened { session, happened: Happened::Assembled(token, assembly) })
+            }
+            Effect::PlanCalls { session, token, calls } => {
+                let plan = Happened::Planned(token, vec![false; calls.len()]);
+                Some(Event::Happened { session, happened: plan })
+            }
+            Effect::CallModel { session, token, .. } => {
+                self.deeds.push(format!("call {session}"));
+                self.calls.push((session, token));
+                None
+            }
+            Effect::RunTool { session, token, call } => {
+                self.deeds.push(format!("run {session} {}", call.call_id));
+                self.tools.push((session, token));
+                None
+            }
+            Effect::StopModel { session, .. } => self.did(format!("stop {session}")),
+            Effect::StopTool { session, .. } => self.did(format!("stop tool {session}")),
+            Effect::TerminateTools { session, kill_after_ms } => {
+                self.did(format!("terminate {session} {kill_after_ms}"))
+            }
+            Effect::ForgetTools { session } => self.did(format!("forget {session}")),
+            Effect::Timer { session, token, after_ms } => {
+                self.timers.push((session, token, after_ms));
+                None
+            }
+            Effect::Quiesced { connection, failures } => {
+                self.quiesced.push((connection.0, failures));
+                None
+            }
+            Effect::Quiet { failures } => {
+                self.quiet = Some(failures);
+                None
+            }
+        }
+    }
+
+    fn did(&mut self, deed: String) -> Option<Event> {
+        self.deeds.push(deed);
+        None
+    }
+
+    fn commit(&mut self) {
+        self.committed = self.appended;
+        self.happen(Event::Committed(Commit::Through(self.committed)));
+    }
+
+    fn commit_through(&mut self, number: u64) {
+        self.committed = number;
+        self.happen(Event::Committed(Commit::Through(number)));
+    }
+
+    fn fail_commit(&mut self) {
+        let failed = Commit::Failed {
+            from: self.committed + 1,
+            through: self.appended,
+            message: "disk full".to_owned(),
+        };
+        let committed = self.committed;
+        self.log.retain(|append| append.number <= committed);
+        self.committed = self.appended;
+        self.happen(Event::Committed(failed));
+    }
+
+    fn chunk(&mut self, chunk: Chunk) {
+        let (session, token) = self.calls.last().unwrap().clone();
+        self.happen(Event::Happened { session, happened: Happened::Chunk(token, chunk) });
+    }
+
+    /// The model says `text` and stops.
+    fn answer(&mut self, text: &str) {
+        self.chunk(Chunk::TextDelta { index: 0, text: text.to_owned() });
+        self.chunk(Chunk::Finish { reason: Finish::Stop });
+        self.calls.pop();
+    }
+
+    fn tool(&mut self, outcome: ToolOutcome) {
+        let (session, token) = self.tools.remove(0);
+        self.happen(Event::Happened { session, happened: Happened::ToolEnded(token, outcome) });
+    }
+
+    /// What was delivered since the last look.
+    fn told(&mut self) -> String {
+        std::mem::take(&mut self.lines).join("\n")
+    }
+
+    fn done(&mut self) -> String {
+        std::mem::take(&mut self.deeds).join("\n")
+    }
+}
+
+fn served() -> Served {
+    Served {
+        provider: "p".to_owned(),
+        model: "m".to_owned(),
+        max_tokens: None,
+        reasoning_effort: None,
+        max_tokens_is_default: false,
+        reasoning_effort_is_default: false,
+        context_window: None,
+        images: false,
+    }
+}
+
+fn line(frame: &Frame) -> String {
+    let body: Value = serde_json::from_str(&frame.body).unwrap();
+    let session = frame.session.as_ref().map_or("", |session| session.as_str());
+    match frame.kind {
+        FrameKind::Notice if &*frame.name == "session/event" => {
+            format!("event {session} {} {}", body["seq"], body["type"].as_str().unwrap())
+        }
+        FrameKind::Notice if &*frame.name == "session/status" => {
+            format!("{} {session}", body["status"].as_str().unwrap())
+        }
+        FrameKind::Notice => format!("{} {session}", frame.name).trim_end().to_owned(),
+        FrameKind::Reply => format!("reply {}", frame.name),
+        FrameKind::Failure => {
+            format!(
+                "failure {} {}: {}",
+                frame.name,
+                body["code"].as_str().unwrap(),
+                body["message"].as_str().unwrap()
+            )
+        }
+        FrameKind::Request => format!("request {}", frame.name),
+    }
+}

@@ -1,0 +1,223 @@
+//! Which requests are answered how, and who may ask for what.
+
+use super::*;
+
+/// Sends a request from connection 1 and checks the one line that comes back.
+fn check(house: &mut House, name: &str, session: Option<&str>, body: Value, expected: &str) {
+    house.ask(1, name, session, body);
+    assert_eq!(house.told(), format!("1 {expected}"), "{name}");
+}
+
+#[test]
+fn a_body_of_the_wrong_shape_is_refused_with_what_is_wrong() {
+    let mut house = House::with_session();
+    for (name, body, expected) in [
+        ("session/prompt", json!({}), "body of session/prompt: missing field `content`"),
+        (
+            "session/prompt",
+            json!({ "content": "hi" }),
+            "content: invalid type: string \"hi\", expected a sequence",
+        ),
+        (
+            "session/prompt",
+            json!({ "content": [{}] }),
+            "content: a content block must be an object with a string `type`",
+        ),
+        (
+            "session/prompt",
+            json!({ "content": [], "mood": 1 }),
+            "body of session/prompt: unknown field `mood`",
+        ),
+        (
+            "session/cancel",
+            json!({ "inbox": "burn" }),
+            "body of session/cancel: unknown variant `burn`",
+        ),
+        ("host/shutdown", json!({ "now": true }), "body of host/shutdown: unknown field `now`"),
+    ] {
+        house.ask(1, name, Some("main"), body.clone());
+        let told = house.told();
+        assert!(
+            told.starts_with(&format!("1 failure {name} invalid: {expected}")),
+            "{body}: {told}"
+        );
+    }
+}
+
+#[test]
+fn an_unknown_frame_is_named() {
+    let mut house = House::with_session();
+    check(
+        &mut house,
+        "session/fry",
+        Some("main"),
+        json!({}),
+        "failure session/fry unknown-frame: the host has no frame \"session/fry\"",
+    );
+}
+
+#[test]
+fn an_id_is_opened_once() {
+    // S-123, L-3.
+    let mut house = House::with_session();
+    let expected = "failure session/open session-exists: session \"main\" already exists";
+    check(&mut house, "session/open", Some("main"), json!({ "want": "new" }), expected);
+    house.stored.push(StoredSession {
+        id: "old".into(),
+        header: "{}".to_owned(),
+        events: 3,
+        updated_at: 9,
+    });
+    let expected = "failure session/open session-exists: session \"old\" already exists";
+    check(&mut house, "session/open", Some("old"), json!({ "want": "new" }), expected);
+    let expected = "failure session/open session-not-found: session \"none\" not found";
+    check(&mut house, "session/open", Some("none"), json!({ "want": "stored" }), expected);
+    house.ask(1, "session/open", Some("old"), json!({ "want": "stored" }));
+    assert!(house.told().starts_with("1 failure session/open not-resumable"));
+}
+
+#[test]
+fn a_directory_of_a_session_is_absolute() {
+    let mut house = House::with_session();
+    let expected =
+        "failure session/open invalid: session header cwd must be an absolute path, got \"here\"";
+    check(&mut house, "session/open", Some("x"), json!({ "want": "new", "cwd": "here" }), expected);
+}
+
+#[test]
+fn the_host_mints_what_nobody_named() {
+    let mut house = House::with_session();
+    house.ask(1, "session/open", None, json!({ "want": "new", "mint": "session-uuid" }));
+    let (_, frame) = house.frames.last().unwrap();
+    let id = frame.session.as_ref().unwrap().as_str();
+    assert_eq!((id.len(), &id[..8]), (44, "session-"));
+    house.told();
+    house.ask(1, "session/open", None, json!({ "want": "new" }));
+    assert_eq!(
+        house.told(),
+        "1 failure session/open invalid: session/open needs a session in the frame, or `mint`"
+    );
+}
+
+#[test]
+fn what_is_asked_of_a_session_that_opens_waits_for_it() {
+    // S-121, S-122: here the lookup fails, and everybody who shares it is told.
+    let mut house = House::with_session();
+    house.stored.push(StoredSession {
+        id: "old".into(),
+        header: "{}".to_owned(),
+        events: 1,
+        updated_at: 1,
+    });
+    let mut effects = Vec::new();
+    let open = Frame::request("session/open", Some("old".into()), "a".into(), r#"{"want":"new"}"#);
+    let prompt =
+        Frame::request("session/prompt", Some("old".into()), "b".into(), r#"{"content":[]}"#);
+    for frame in [open, prompt] {
+        house.router.handle(&mut effects, 1, Event::Frame { connection: ConnectionId(1), frame });
+    }
+    for effect in effects {
+        if let Some(event) = house.perform(effect) {
+            house.happen(event);
+        }
+    }
+    let expected = "\
+1 failure session/open session-exists: session \"old\" already exists
+1 failure session/prompt session-exists: session \"old\" already exists";
+    assert_eq!(house.told(), expected);
+}
+
+#[test]
+fn a_connection_reaches_what_it_opened_and_nothing_else() {
+    // Decision 16: an id is no key to another's session.
+    let mut house = House::with_session();
+    house.connect(2, facts(Reach::Owned));
+    house.watch(2, "all");
+    let hidden = "2 failure session/prompt session-not-found: session \"main\" not found";
+    house.prompt_from(2, "main", "let me in");
+    assert_eq!(house.told(), hidden);
+    house.ask(2, "session/open", Some("main"), json!({ "want": "any" }));
+    assert!(house.told().starts_with("2 failure session/open session-not-found"));
+    house.ask(2, "session/open", Some("x"), json!({ "want": "new", "owner": "host" }));
+    assert!(house.told().starts_with("2 failure session/open denied"));
+    house.prompt("main", "mine");
+    house.commit();
+    let told = house.told();
+    assert!(told.lines().all(|line| line.starts_with("1 ")), "{told}");
+}
+
+#[test]
+fn a_native_peer_may_join_a_session_of_somebody_else() {
+    let mut house = House::with_session();
+    house.connect(2, facts(Reach::All));
+    house.watch(2, "all");
+    house.ask(2, "session/open", Some("main"), json!({ "want": "any" }));
+    assert_eq!(house.told(), "2 reply session/open");
+    house.prompt_from(2, "main", "hello");
+    house.commit();
+    let told = house.told();
+    assert!(told.contains("1 event main 0") && told.contains("2 event main 0"), "{told}");
+}
+
+#[test]
+fn a_door_has_room_for_so_many_sessions() {
+    let mut house = House::new();
+    house.connect(1, Facts { sessions_max: 1, ..facts(Reach::Owned) });
+    house.ask(1, "session/open", Some("a"), json!({ "want": "new" }));
+    house.told();
+    let expected =
+        "failure session/open overloaded: door sdk has 1 live sessions, the most it may have";
+    check(&mut house, "session/open", Some("b"), json!({ "want": "new" }), expected);
+}
+
+#[test]
+fn a_directory_is_set_lexically_and_told_to_the_model() {
+    // S-63.
+    let mut house = House::new();
+    house.connect(1, facts(Reach::Owned));
+    house.watch(1, "owned");
+    house.ask(1, "session/open", Some("main"), json!({ "want": "new", "cwd": "/a/b" }));
+    house.told();
+    house.ask(1, "session/directory", Some("main"), json!({ "set": "../c/./d" }));
+    house.commit();
+    let told = house.told();
+    assert!(told.contains("event main 0 working-directory/change"), "{told}");
+    let (_, frame) = house.frames.last().unwrap();
+    assert_eq!(&*frame.body, r#"{"cwd":"/a/c/d"}"#);
+    house.ask(1, "session/directory", Some("main"), json!({ "set": "missing" }));
+    let expected = "1 failure session/directory invalid: working-directory: directory does not exist: \"missing\"";
+    assert_eq!(house.told(), expected);
+    house.ask(1, "session/directory", Some("main"), json!({}));
+    assert_eq!(&*house.frames.last().unwrap().1.body, r#"{"cwd":"/a/c/d"}"#);
+}
+
+#[test]
+fn a_closed_session_is_gone_for_everybody() {
+    // Decision 17.
+    let mut house = House::with_session();
+    house.ask(1, "session/close", Some("main"), json!({}));
+    assert_eq!(house.told(), "1 session/removed main\n1 reply session/close");
+    let expected = "1 failure session/prompt session-disposed: session \"main\" was disposed";
+    house.prompt("main", "hello?");
+    assert_eq!(house.told(), expected);
+}
+
+#[test]
+fn sessions_are_listed_newest_first_in_pages() {
+    let mut house = House::new();
+    house.connect(1, facts(Reach::All));
+    for (id, updated_at) in [("a", 1), ("b", 3), ("c", 2)] {
+        let header = json!({ "createdAt": 1, "cwd": "/w" }).to_string();
+        house.stored.push(StoredSession { id: id.into(), header, events: 1, updated_at });
+    }
+    let page = |house: &mut House, body: Value| {
+        house.ask(1, "session/list", None, body);
+        let body: Value = serde_json::from_str(&house.frames.last().unwrap().1.body).unwrap();
+        let ids: Vec<_> =
+            body["items"].as_array().unwrap().iter().map(|row| row["sessionId"].clone()).collect();
+        (ids, body["cursor"].clone())
+    };
+    assert_eq!(page(&mut house, json!({ "limit": 2 })), (vec![json!("b"), json!("c")], json!("c")));
+    assert_eq!(page(&mut house, json!({ "cursor": "c" })), (vec![json!("a")], Value::Null));
+    assert_eq!(page(&mut house, json!({ "stored": false })), (vec![], Value::Null));
+}

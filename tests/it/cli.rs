@@ -34,7 +34,10 @@ fn mistakes_on_the_command_line_are_explained() {
 fn an_unreadable_manifest_is_named() {
     let place = Place::new();
     assert_snapshot!(shown(&place, &["run", "--manifest", "nowhere.toml"]), @"");
-    place.file("cwd/wrong.toml", "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlistne = \"sdk.sock\"\n");
+    place.file(
+        "cwd/wrong.toml",
+        "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlistne = \"sdk.sock\"\n",
+    );
     assert_snapshot!(shown(&place, &["run", "--manifest", "wrong.toml"]), @"");
     place.file("cwd/binary.toml", b"[door\xff]");
     assert_snapshot!(shown(&place, &["run", "--manifest", "binary.toml"]), @"");
@@ -63,7 +66,10 @@ fn a_stored_session_can_be_exported() {
     assert_eq!(bench.client.shut_down(), 0);
     let lines = bench.exported("main");
     let header = parse(&lines[0]).expect("a header");
-    assert_eq!((&header["type"], &header["id"], &header["cwd"]), (&"session".into(), &"main".into(), &text(&bench.place.cwd).into()));
+    assert_eq!(
+        (&header["type"], &header["id"], &header["cwd"]),
+        (&"session".into(), &"main".into(), &text(&bench.place.cwd).into())
+    );
     assert_eq!(bench.stored("main"), bench.client.events("main"));
 
     let store = store(&bench.place);
@@ -88,7 +94,8 @@ fn a_prompt_reaches_the_configured_model() {
 
     let finished = launch.arg("--json").run("");
     assert_eq!(finished.code, 0, "{finished:?}");
-    let frames: Vec<Value> = finished.stdout.lines().map(|line| parse(line).expect("JSON")).collect();
+    let frames: Vec<Value> =
+        finished.stdout.lines().map(|line| parse(line).expect("JSON")).collect();
     assert!(frames.len() > 5, "{frames:?}");
     assert_eq!(model.requests().len(), 2);
 }

@@ -17,7 +17,8 @@ use crate::support::{
 fn what_was_streamed_survives_the_end_of_the_process() {
     let mut bench = Bench::ready();
     // Far more than is read before the kill, so that it falls in the middle of writing.
-    let ticks = (0..4_000).map(|n| event(&delta(json!({"content": format!("tick{n} ")})).to_string()));
+    let ticks =
+        (0..4_000).map(|n| event(&delta(json!({"content": format!("tick{n} ")})).to_string()));
     bench.model.on("SLOW", Reply::pieces(ticks.chain([Piece::Silence]).collect()));
     bench.client.prompt("p", "main", "PROMPT: SLOW");
     for _ in 0..300 {
@@ -52,7 +53,10 @@ fn a_call_that_was_shown_survives_the_end_of_the_process_and_its_children_do_not
     let started = hears.recv_timeout(PATIENCE).expect("the shell starts").expect("its word");
     assert_eq!(started, b"started\n");
     killed(bench, 10);
-    let rest = hears.recv_timeout(PATIENCE).expect("no child outlives the process").expect("the end of the fifo");
+    let rest = hears
+        .recv_timeout(PATIENCE)
+        .expect("no child outlives the process")
+        .expect("the end of the fifo");
     assert_eq!(rest, b"");
 }
 
@@ -66,7 +70,12 @@ fn killed(mut bench: Bench, shown_min: usize) {
     assert!(shown.len() >= shown_min, "only {} events were shown", shown.len());
 
     let stored = export(&bench.place, "main");
-    assert!(stored.len() > shown.len(), "{} lines are stored, {} events were shown", stored.len(), shown.len());
+    assert!(
+        stored.len() > shown.len(),
+        "{} lines are stored, {} events were shown",
+        stored.len(),
+        shown.len()
+    );
     for (seq, (stored, shown)) in stored.iter().skip(1).zip(&shown).enumerate() {
         assert_eq!(stored, shown, "seq {seq}");
     }

@@ -53,7 +53,8 @@ fn manifest(place: &Place, components: &[(&str, &Path)]) -> Launch {
 impl Deployment {
     fn start(programs: &[&str]) -> Deployment {
         let place = Place::new();
-        let files: Vec<_> = programs.iter().map(|name| (*name, built(&format!("programs/{name}.wasm")))).collect();
+        let files: Vec<_> =
+            programs.iter().map(|name| (*name, built(&format!("programs/{name}.wasm")))).collect();
         let components: Vec<_> = files.iter().map(|(name, file)| (*name, file.as_path())).collect();
         let mut process = manifest(&place, &components).start();
         while let Some(line) = process.line() {
@@ -74,7 +75,11 @@ impl Deployment {
         let answer = client.initialize(text(&self.place.cwd));
         assert!(answer.get("result").is_some(), "{answer}");
         let turn = client.turn(session, "PROMPT: PLAIN");
-        assert!(turn.iter().any(|frame| frame["params"]["event"]["data"]["reason"]["kind"] == "completed"), "{turn:?}");
+        assert!(
+            turn.iter()
+                .any(|frame| frame["params"]["event"]["data"]["reason"]["kind"] == "completed"),
+            "{turn:?}"
+        );
     }
 }
 
@@ -94,10 +99,18 @@ fn contained(name: &str, word: &str) {
     culprit.wire.write(format!("{word}\n").as_bytes());
     witness.ask("meanwhile", "probe", json!({}));
     assert_eq!(witness.response("meanwhile")["error"]["code"], -32603);
-    assert_eq!(culprit.wire.line(), None, "the polite way of a line carrier is the end of output (decision 56)");
+    assert_eq!(
+        culprit.wire.line(),
+        None,
+        "the polite way of a line carrier is the end of output (decision 56)"
+    );
 
     bystander.wire.write(b"still here\n");
-    assert_eq!(bystander.wire.line().as_deref(), Some("still here"), "one instance for each connection");
+    assert_eq!(
+        bystander.wire.line().as_deref(),
+        Some("still here"),
+        "one instance for each connection"
+    );
     deployment.door(name).wire.write(b"next\n");
     deployment.goes_on("after");
     let turn = witness.turn("witness", "PROMPT: PLAIN");
@@ -106,7 +119,10 @@ fn contained(name: &str, word: &str) {
     deployment.process.signal(Signal::Terminate);
     assert_eq!(deployment.process.exit(), 0, "{}", deployment.process.diagnostics());
     let said = deployment.process.diagnostics();
-    assert!(said.contains(name) && said.contains("sha256:"), "the log names the component and its digest: {said}");
+    assert!(
+        said.contains(name) && said.contains("sha256:"),
+        "the log names the component and its digest: {said}"
+    );
 }
 
 #[test]

@@ -181,8 +181,12 @@ fn play_one(file: &str, way: Way, departures: &[Departure]) -> Result<Played, St
     }
 
     let base_url = model.base_url();
-    let known =
-        [("<cwd>", text(&place.cwd)), ("<home>", text(&place.home)), ("<base-url>", &base_url), ("<key>", KEY)];
+    let known = [
+        ("<cwd>", text(&place.cwd)),
+        ("<home>", text(&place.home)),
+        ("<base-url>", &base_url),
+        ("<key>", KEY),
+    ];
     let binding = if file.starts_with("v0.1.0rc6") { Binding::Full } else { Binding::Answers };
     let player = Player { file, binding, departures, known: &known };
     let mut wire = open(way, &place, &model, &launch);
@@ -211,7 +215,8 @@ fn launch(lines: &[Line], place: &Place, model: &ModelServer) -> Start {
             .replace("<base-url>", &model.base_url())
             .replace("<key>", KEY)
     };
-    let mut launch = Launch::new(argv.iter().skip(1)).directory(&place.cwd).env("HOME", place.root());
+    let mut launch =
+        Launch::new(argv.iter().skip(1)).directory(&place.cwd).env("HOME", place.root());
     for (name, value) in env {
         launch = launch.env(name, fill(value));
     }
@@ -239,7 +244,11 @@ fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn 
 
 /// What agents are told in a host in memory.
 fn agents() -> AgentConfig {
-    let identity = PromptSection { name: "identity".to_owned(), order: -100, text: "You work in {{cwd}}.".to_owned() };
+    let identity = PromptSection {
+        name: "identity".to_owned(),
+        order: -100,
+        text: "You work in {{cwd}}.".to_owned(),
+    };
     AgentConfig { prompt: vec![identity], ..AgentConfig::default() }
 }
 
@@ -248,7 +257,8 @@ fn sandboxed() -> Arc<dyn CodecSource> {
     static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> = LazyLock::new(|| {
         let sandbox = Sandbox::new(SandboxConfig::default()).expect("a sandbox");
         let bytes = fs::read(built("components/sdk.wasm")).expect("the component");
-        let component = sandbox.load("sdk", &bytes, Limits::default()).expect("the component loads");
+        let component =
+            sandbox.load("sdk", &bytes, Limits::default()).expect("the component loads");
         (sandbox, component)
     });
     Arc::clone(&COMPONENT.1)
@@ -265,7 +275,9 @@ fn ticks(lines: &[Line]) -> Reply {
     };
     let count = lines.iter().filter(is_tick).count();
     let mut pieces = vec![event(&delta(json!({"role": "assistant", "content": ""})).to_string())];
-    pieces.extend((0..count).map(|n| event(&delta(json!({"content": format!("tick{n} ")})).to_string())));
+    pieces.extend(
+        (0..count).map(|n| event(&delta(json!({"content": format!("tick{n} ")})).to_string())),
+    );
     pieces.push(Piece::Silence);
     Reply::pieces(pieces)
 }

@@ -78,7 +78,9 @@ impl Bench {
     /// A turn that has begun to stream and will not end by itself.
     pub fn begin_slow_turn(&mut self, session: &str) {
         self.client.prompt("slow", session, "PROMPT: SLOW");
-        let is_last = |frame: &Value| frame.pointer("/params/event/data/chunk/text").is_some_and(|text| text == "tick2 ");
+        let is_last = |frame: &Value| {
+            frame.pointer("/params/event/data/chunk/text").is_some_and(|text| text == "tick2 ")
+        };
         self.client.until(is_last);
     }
 
@@ -89,21 +91,28 @@ impl Bench {
 
     /// The events of that log.
     pub fn stored(&self, session: &str) -> Vec<Value> {
-        self.exported(session).iter().skip(1).map(|line| parse(line).expect("events are JSON")).collect()
+        self.exported(session)
+            .iter()
+            .skip(1)
+            .map(|line| parse(line).expect("events are JSON"))
+            .collect()
     }
 }
 
 /// The log of a session in the store of form A.
 pub fn export(place: &Place, session: &str) -> Vec<String> {
-    let finished = Launch::new(["export", session, "--store", text(&store(place))]).env("HOME", place.root()).run("");
+    let finished = Launch::new(["export", session, "--store", text(&store(place))])
+        .env("HOME", place.root())
+        .run("");
     assert_eq!(finished.code, 0, "{finished:?}");
     finished.stdout.lines().map(str::to_owned).collect()
 }
 
 /// Three ticks at once, and then nothing until the client goes.
 pub fn slow() -> Reply {
-    let mut pieces: Vec<_> =
-        (0..3).map(|n| event(&delta(serde_json::json!({"content": format!("tick{n} ")})).to_string())).collect();
+    let mut pieces: Vec<_> = (0..3)
+        .map(|n| event(&delta(serde_json::json!({"content": format!("tick{n} ")})).to_string()))
+        .collect();
     pieces.push(Piece::Silence);
     Reply::pieces(pieces)
 }

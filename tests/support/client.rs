@@ -125,12 +125,16 @@ pub fn prompt(session: &str, text: &str) -> Value {
 
 /// Whether this says that the session rests.
 pub fn is_idle(frame: &Value, session: &str) -> bool {
-    frame["method"] == "session.status" && frame["params"]["sessionId"] == session && frame["params"]["status"] == "idle"
+    frame["method"] == "session.status"
+        && frame["params"]["sessionId"] == session
+        && frame["params"]["status"] == "idle"
 }
 
 /// The events of one session among these frames.
 pub fn events(frames: &[Value], session: &str) -> Vec<Value> {
-    let of_session = |frame: &&Value| frame["method"] == "session.event" && frame["params"]["sessionId"] == session;
+    let of_session = |frame: &&Value| {
+        frame["method"] == "session.event" && frame["params"]["sessionId"] == session
+    };
     frames.iter().filter(of_session).map(|frame| frame["params"]["event"].clone()).collect()
 }
 
@@ -141,15 +145,21 @@ pub fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 /// The event in a line of the wire, byte for byte.
 pub fn event_text<'a>(line: &'a str, session: &str) -> Option<&'a str> {
-    let start = format!("{{\"jsonrpc\":\"2.0\",\"method\":\"session.event\",\"params\":{{\"sessionId\":\"{session}\",\"event\":");
+    let start = format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"session.event\",\"params\":{{\"sessionId\":\"{session}\",\"event\":"
+    );
     line.strip_prefix(start.as_str())?.strip_suffix("}}")
 }
 
 /// What kind of frame this is, in the notation of S-96: `E:turn/start`, `ST:idle`, `R`.
 pub fn kind(frame: &Value) -> String {
     match frame["method"].as_str() {
-        Some("session.event") => format!("E:{}", frame["params"]["event"]["type"].as_str().unwrap_or("?")),
-        Some("session.status") => format!("ST:{}", frame["params"]["status"].as_str().unwrap_or("?")),
+        Some("session.event") => {
+            format!("E:{}", frame["params"]["event"]["type"].as_str().unwrap_or("?"))
+        }
+        Some("session.status") => {
+            format!("ST:{}", frame["params"]["status"].as_str().unwrap_or("?"))
+        }
         Some(other) => other.to_owned(),
         None if frame.get("error").is_some() => "R:error".to_owned(),
         None => "R".to_owned(),

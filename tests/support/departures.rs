@@ -70,8 +70,10 @@ pub enum Step {
 /// All departures, in the order of the file.
 pub fn all() -> Vec<Departure> {
     let path = folder().join("departures.toml");
-    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let raw: RawFile = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let raw: RawFile =
+        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     raw.departure.into_iter().map(checked).collect()
 }
 
@@ -106,7 +108,9 @@ impl Departure {
     pub fn applies(&self, lines: &[Line]) -> bool {
         lines.iter().any(|line| match (&line.what, &self.place) {
             (What::Receive(_), Where::Lines(range)) => range.contains(&line.number),
-            (What::Receive(frame), Where::Event { kind, path }) => is_event(frame, kind) && frame.pointer(path).is_some(),
+            (What::Receive(frame), Where::Event { kind, path }) => {
+                is_event(frame, kind) && frame.pointer(path).is_some()
+            }
             _ => false,
         })
     }
@@ -125,32 +129,48 @@ impl Departure {
 
 /// The lines of a file as they are expected today.
 pub fn rewrite(file: &str, lines: &[Line], departures: &[Departure]) -> Vec<Step> {
-    let ours: Vec<_> = departures.iter().enumerate().filter(|(_, departure)| departure.means(file)).collect();
+    let ours: Vec<_> =
+        departures.iter().enumerate().filter(|(_, departure)| departure.means(file)).collect();
     let mut steps = Vec::new();
     for line in lines {
         let What::Receive(frame) = &line.what else {
             let inside = ours.iter().find(|(_, departure)| {
                 matches!(&departure.place, Where::Lines(range) if range.contains(&line.number))
             });
-            assert!(inside.is_none(), "{file}:{}: a departure replaces only frames that came", line.number);
+            assert!(
+                inside.is_none(),
+                "{file}:{}: a departure replaces only frames that came",
+                line.number
+            );
             steps.push(Step::Other(line.clone()));
             continue;
         };
         let replacing = ours.iter().find_map(|(index, departure)| match &departure.place {
-            Where::Lines(range) if range.contains(&line.number) => Some((*index, *range.start(), departure)),
+            Where::Lines(range) if range.contains(&line.number) => {
+                Some((*index, *range.start(), departure))
+            }
             _ => None,
         });
         if let Some((index, first, departure)) = replacing {
             if line.number == first {
                 steps.extend(departure.instead.iter().map(|frame| {
                     let frame = frame.clone();
-                    Step::Receive(Expected { line: first, frame, recorded: None, departures: vec![index] })
+                    Step::Receive(Expected {
+                        line: first,
+                        frame,
+                        recorded: None,
+                        departures: vec![index],
+                    })
                 }));
             }
             continue;
         }
-        let mut expected =
-            Expected { line: line.number, frame: frame.clone(), recorded: None, departures: Vec::new() };
+        let mut expected = Expected {
+            line: line.number,
+            frame: frame.clone(),
+            recorded: None,
+            departures: Vec::new(),
+        };
         for (index, departure) in &ours {
             if let Where::Event { kind, path } = &departure.place
                 && is_event(frame, kind)

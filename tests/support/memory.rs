@@ -76,7 +76,8 @@ impl Memory {
             .expect("a runtime");
         let (host, inbox) = Host::new();
         let store_path = store_path(setup.place);
-        let store = SqliteStore::open(&store_path, Durability::Process, host.commits()).expect("a store");
+        let store =
+            SqliteStore::open(&store_path, Durability::Process, host.commits()).expect("a store");
         let store = Arc::new(store);
 
         let endpoint = Endpoint { base_url: Some(setup.base_url), key: setup.key.map(Key::new) };
@@ -85,7 +86,8 @@ impl Memory {
         let path = std::env::var("PATH").unwrap_or_default();
         let environment = vec![("PATH".to_owned(), path)];
         let spill = setup.place.home.join("spill");
-        let mut options = Options::new(runtime.handle().clone(), environment, spill, &setup.place.cwd);
+        let mut options =
+            Options::new(runtime.handle().clone(), environment, spill, &setup.place.cwd);
         options.enabled = setup.tools.iter().map(|name| (*name).to_owned()).collect();
         let ports = Ports {
             door_models: HashMap::new(),
@@ -120,7 +122,8 @@ impl Memory {
         let (end, ended) = mpsc::sync_channel(1);
         let serving = host.clone();
         runtime.spawn(async move {
-            let peer = PeerFacts { carrier: "stdio", peer: "a test".to_owned(), owns_process: true };
+            let peer =
+                PeerFacts { carrier: "stdio", peer: "a test".to_owned(), owns_process: true };
             let _ = end.send(serve(&serving, &door, &peer, reader, writer, stopping).await);
         });
         let (line, lines) = mpsc::sync_channel(65_536);
@@ -133,7 +136,17 @@ impl Memory {
                 }
             }
         });
-        Memory { runtime, host, store, store_path, input: Some(input), lines, ended, stop, signal: None }
+        Memory {
+            runtime,
+            host,
+            store,
+            store_path,
+            input: Some(input),
+            lines,
+            ended,
+            stop,
+            signal: None,
+        }
     }
 
     /// Where its log is.
@@ -145,7 +158,9 @@ impl Memory {
 impl Wire for Memory {
     fn write(&mut self, bytes: &[u8]) {
         let input = self.input.as_mut().expect("the input is open");
-        let written = self.runtime.block_on(async { tokio::time::timeout(PATIENCE, input.write_all(bytes)).await });
+        let written = self
+            .runtime
+            .block_on(async { tokio::time::timeout(PATIENCE, input.write_all(bytes)).await });
         // A host that has ended reads no more; that is found out by its end.
         let _ = written.expect("the host reads");
     }
@@ -174,7 +189,13 @@ impl Wire for Memory {
         let failures = self.runtime.block_on(self.host.shut_down());
         self.store.close().expect("the store closes");
         match self.signal {
-            _ if ended.failed || ended.stuck || !ended.failures.is_empty() || !failures.is_empty() => 1,
+            _ if ended.failed
+                || ended.stuck
+                || !ended.failures.is_empty()
+                || !failures.is_empty() =>
+            {
+                1
+            }
             Some(Signal::Interrupt) => 130,
             Some(Signal::Kill) => -9,
             Some(Signal::Terminate) | None => 0,

@@ -3,8 +3,8 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use transom_connection::codec::{
-    Closing, Codec, CodecError, CodecSource, Ending, Farewell, Form, Framing, Head, Input, Manifest, Millis, Output,
-    Setup, Skipped, Unit,
+    Closing, Codec, CodecError, CodecSource, Ending, Farewell, Form, Framing, Head, Input,
+    Manifest, Millis, Output, Setup, Skipped, Unit,
 };
 use transom_frame::{Fault, FaultKind, Frame, FrameId, FrameKind, SessionId};
 use transom_framing::Excess;
@@ -21,9 +21,18 @@ struct Running<M>(M);
 impl<M: Machine + Send> Native<M> {
     /// A source, ready to be given to a door.
     pub fn source() -> Arc<dyn CodecSource> {
-        let guest::Manifest { protocol, revisions, framings, sends, headers, state_format, resumes } = M::describe();
+        let guest::Manifest {
+            protocol,
+            revisions,
+            framings,
+            sends,
+            headers,
+            state_format,
+            resumes,
+        } = M::describe();
         let framings = framings.into_iter().map(to_host_framing).collect();
-        let manifest = Manifest { protocol, revisions, framings, sends, headers, state_format, resumes };
+        let manifest =
+            Manifest { protocol, revisions, framings, sends, headers, state_format, resumes };
         Arc::new(Native::<M> { manifest, machine: PhantomData })
     }
 }
@@ -43,7 +52,12 @@ impl<M: Machine + Send> CodecSource for Native<M> {
         Ok((Box::new(Running(machine)), outputs(out)))
     }
 
-    fn resume(&self, setup: &Setup, format: u32, state: &[u8]) -> Result<Box<dyn Codec>, CodecError> {
+    fn resume(
+        &self,
+        setup: &Setup,
+        format: u32,
+        state: &[u8],
+    ) -> Result<Box<dyn Codec>, CodecError> {
         let machine = M::resume(to_guest_setup(setup), format, state).map_err(fault)?;
         Ok(Box::new(Running(machine)))
     }
@@ -84,7 +98,12 @@ fn to_guest_setup(setup: &Setup) -> guest::Setup {
         Framing::Outbound => guest::Framing::Outbound,
         Framing::Chunks => guest::Framing::Chunks,
     };
-    guest::Setup { framing, seed: setup.seed, options: setup.options.clone(), facts: setup.facts.clone() }
+    guest::Setup {
+        framing,
+        seed: setup.seed,
+        options: setup.options.clone(),
+        facts: setup.facts.clone(),
+    }
 }
 
 fn to_host_framing(framing: guest::Framing) -> Framing {
@@ -139,7 +158,9 @@ fn to_host_output(output: guest::Output) -> Output {
         guest::Output::Abort(lane) => Output::Abort(lane),
         guest::Output::Frame(frame) => Output::Frame(to_host_frame(frame)),
         guest::Output::Deadline(at) => Output::Deadline(at),
-        guest::Output::Close(guest::Closing { code, reason }) => Output::Close(Closing { code, reason }),
+        guest::Output::Close(guest::Closing { code, reason }) => {
+            Output::Close(Closing { code, reason })
+        }
         guest::Output::Note(name, json) => Output::Note(name, json),
         guest::Output::Other(name, json) => Output::Other(name, json),
     }

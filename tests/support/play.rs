@@ -99,7 +99,8 @@ impl Player<'_> {
     }
 
     fn binds(&self, frame: &Value) -> bool {
-        self.binding == Binding::Full || frame.get("method").is_none_or(|method| method == "session.status")
+        self.binding == Binding::Full
+            || frame.get("method").is_none_or(|method| method == "session.status")
     }
 }
 
@@ -141,7 +142,10 @@ impl Playing<'_> {
             What::OutputEnded => {
                 while let Some(frame) = self.frame(number)? {
                     if self.player.binds(&frame) {
-                        return Err(self.wrong(number, &format!("expected the end of output\n  found    {frame}")));
+                        return Err(self.wrong(
+                            number,
+                            &format!("expected the end of output\n  found    {frame}"),
+                        ));
                     }
                 }
                 self.transcript.push("< end".to_owned());
@@ -149,7 +153,8 @@ impl Playing<'_> {
             What::Exit(code) => {
                 let found = self.wire.exit();
                 if found != *code {
-                    return Err(self.wrong(number, &format!("expected exit {code}\n  found    exit {found}")));
+                    return Err(self
+                        .wrong(number, &format!("expected exit {code}\n  found    exit {found}")));
                 }
                 self.transcript.push(format!("< exit {found}"));
             }
@@ -184,14 +189,23 @@ impl Playing<'_> {
         }
         let mut came = BTreeMap::new();
         for _ in 0..count {
-            let next = streams.values().filter_map(VecDeque::front).map(|(_, expected)| expected.line).min();
+            let next = streams
+                .values()
+                .filter_map(VecDeque::front)
+                .map(|(_, expected)| expected.line)
+                .min();
             let line = next.unwrap_or_default();
             let Some(frame) = self.bound_frame(line)? else {
                 return Err(self.wrong(line, "expected a frame\n  found    the end of output"));
             };
             let stream = if free { stream(&frame) } else { String::new() };
-            let Some((index, mut expected)) = streams.get_mut(&stream).and_then(VecDeque::pop_front) else {
-                return Err(self.wrong(line, &format!("expected nothing more of {stream:?}\n  found    {frame}")));
+            let Some((index, mut expected)) =
+                streams.get_mut(&stream).and_then(VecDeque::pop_front)
+            else {
+                return Err(self.wrong(
+                    line,
+                    &format!("expected nothing more of {stream:?}\n  found    {frame}"),
+                ));
             };
             let numbers = numbers(&expected.frame);
             self.contiguous(expected.line, &frame)?;
@@ -213,7 +227,8 @@ impl Playing<'_> {
         let Some((session, seq)) = numbered(frame) else { return Ok(()) };
         let next = self.last.get(&session).map_or(seq, |last| last + 1);
         if seq != next {
-            return Err(self.wrong(line, &format!("expected seq {next} of {session:?}\n  found    {frame}")));
+            return Err(self
+                .wrong(line, &format!("expected seq {next} of {session:?}\n  found    {frame}")));
         }
         self.last.insert(session, seq);
         Ok(())
@@ -221,7 +236,10 @@ impl Playing<'_> {
 
     /// Puts the numbers of this conversation in the place of the recorded ones.
     fn renumber(&mut self, expected: &mut Value, found: &Value) {
-        let (Some((session, recorded)), Some((_, seq))) = (numbered(expected), numbered(found)) else { return };
+        let (Some((session, recorded)), Some((_, seq))) = (numbered(expected), numbered(found))
+        else {
+            return;
+        };
         self.seqs.insert((session.clone(), recorded), seq);
         for path in NUMBERS {
             let Some(number) = expected.pointer_mut(path) else { continue };
@@ -237,7 +255,8 @@ impl Playing<'_> {
     }
 
     fn renumber_one(&self, session: &str, number: &mut Value) {
-        let known = number.as_u64().and_then(|recorded| self.seqs.get(&(session.to_owned(), recorded)));
+        let known =
+            number.as_u64().and_then(|recorded| self.seqs.get(&(session.to_owned(), recorded)));
         if let Some(seq) = known {
             *number = Value::from(*seq);
         }
@@ -249,14 +268,21 @@ impl Playing<'_> {
             && let Some(name) = expected.frame.pointer("/result/messageId").and_then(Value::as_str)
             && self.bindings.id(name).is_none()
         {
-            return Err(self.wrong(expected.line, &format!("expected the receipt before its response\n  found    {frame}")));
+            return Err(self.wrong(
+                expected.line,
+                &format!("expected the receipt before its response\n  found    {frame}"),
+            ));
         }
         let before = self.bindings.clone();
         if let Err(difference) = self.bindings.compare(&expected.frame, frame) {
             let mut message = difference.to_string();
             for index in &expected.departures {
                 let departure = &self.player.departures[*index];
-                let _ = write!(message, "\n  this departs from the recording by {}: {}", departure.rule, departure.because);
+                let _ = write!(
+                    message,
+                    "\n  this departs from the recording by {}: {}",
+                    departure.rule, departure.because
+                );
             }
             let _ = write!(message, "\n  whole: {frame}");
             return Err(self.wrong(expected.line, &message));
@@ -268,7 +294,9 @@ impl Playing<'_> {
                     let recorded = expected.recorded.as_ref().and_then(|frame| frame.pointer(path));
                     let found = frame.pointer(path);
                     let same = match (recorded, found) {
-                        (Some(recorded), Some(found)) => before.clone().compare(recorded, found).is_ok(),
+                        (Some(recorded), Some(found)) => {
+                            before.clone().compare(recorded, found).is_ok()
+                        }
                         _ => false,
                     };
                     *self.needed.entry(*index).or_default() |= !same;
@@ -285,7 +313,10 @@ impl Playing<'_> {
             let recorded = self.player.departures[*index].replaced(lines).unwrap_or_default();
             let mut bindings = Bindings::new(self.player.known);
             if recorded.len() == came.len()
-                && recorded.iter().zip(came).all(|(recorded, came)| bindings.compare(recorded, came).is_ok())
+                && recorded
+                    .iter()
+                    .zip(came)
+                    .all(|(recorded, came)| bindings.compare(recorded, came).is_ok())
             {
                 unneeded.push(*index);
             }
@@ -322,7 +353,8 @@ impl Playing<'_> {
 }
 
 /// Where an event tells its own number and those of others.
-const NUMBERS: [&str; 3] = ["/params/event/seq", "/params/event/sourceEventSeqs", "/params/event/data/messageSeqs"];
+const NUMBERS: [&str; 3] =
+    ["/params/event/seq", "/params/event/sourceEventSeqs", "/params/event/data/messageSeqs"];
 
 fn numbered(frame: &Value) -> Option<(String, u64)> {
     let session = frame.pointer("/params/sessionId")?.as_str()?;
@@ -356,7 +388,8 @@ fn stream(frame: &Value) -> String {
 
 fn is_request(line: &str) -> bool {
     let Ok(value) = parse(line.trim()) else { return false };
-    value.get("id").is_some_and(|id| id.is_string() || id.is_number()) && value.get("method").is_some_and(Value::is_string)
+    value.get("id").is_some_and(|id| id.is_string() || id.is_number())
+        && value.get("method").is_some_and(Value::is_string)
 }
 
 /// Reads a line as a frame and checks the shape that every frame has: compact (S-2), no raw control characters, and
@@ -366,7 +399,9 @@ pub fn checked(line: &str) -> Result<Value, String> {
     let mut escaped = false;
     for character in line.chars() {
         match character {
-            _ if character.is_ascii_control() => return Err("a raw control character (S-2)".to_owned()),
+            _ if character.is_ascii_control() => {
+                return Err("a raw control character (S-2)".to_owned());
+            }
             _ if escaped => escaped = false,
             '\\' if inside => escaped = true,
             '"' => inside = !inside,
@@ -378,7 +413,11 @@ pub fn checked(line: &str) -> Result<Value, String> {
     ordered(&frame, "", &["jsonrpc", "id", "method", "params", "result", "error"])?;
     if let Some(event) = frame.pointer("/params/event") {
         ordered(&frame["params"], "/params", &["sessionId", "event"])?;
-        ordered(event, "/params/event", &["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"])?;
+        ordered(
+            event,
+            "/params/event",
+            &["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"],
+        )?;
     }
     if let Some(error) = frame.get("error") {
         ordered(error, "/error", &["code", "message"])?;

@@ -243,14 +243,20 @@ impl Process {
     /// The lines that were written before it was killed; one that was cut off was never said.
     pub fn last_words(&mut self) -> Vec<String> {
         let lines = self.lines.take().expect("the output is open");
-        let whole = lines.iter().filter_map(|line| String::from_utf8(line.strip_suffix(b"\n")?.to_vec()).ok());
+        let whole = lines
+            .iter()
+            .filter_map(|line| String::from_utf8(line.strip_suffix(b"\n")?.to_vec()).ok());
         whole.collect()
     }
 
     /// From now on no file that the program writes may grow: what a full disk looks like.
     pub fn fill_disk(&self) {
-        let status = Command::new("prlimit").args(["--pid", &self.pid.to_string(), "--fsize=0:0"]).status();
-        assert!(status.is_ok_and(|status| status.success()), "`prlimit` of util-linux limits the program's files");
+        let status =
+            Command::new("prlimit").args(["--pid", &self.pid.to_string(), "--fsize=0:0"]).status();
+        assert!(
+            status.is_ok_and(|status| status.success()),
+            "`prlimit` of util-linux limits the program's files"
+        );
     }
 
     /// The processes below this one that are alive now.

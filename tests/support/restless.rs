@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use transom_connection::codec::{Codec, CodecError, CodecSource, Input, Manifest, Millis, Output, Setup};
+use transom_connection::codec::{
+    Codec, CodecError, CodecSource, Input, Manifest, Millis, Output, Setup,
+};
 
 /// Moves every connection of the source below it, all the time.
 pub struct Restless(Arc<dyn CodecSource>);
@@ -41,7 +43,12 @@ impl CodecSource for Restless {
         Ok((self.moving(setup, codec), outputs))
     }
 
-    fn resume(&self, setup: &Setup, format: u32, state: &[u8]) -> Result<Box<dyn Codec>, CodecError> {
+    fn resume(
+        &self,
+        setup: &Setup,
+        format: u32,
+        state: &[u8],
+    ) -> Result<Box<dyn Codec>, CodecError> {
         Ok(self.moving(setup, self.0.resume(setup, format, state)?))
     }
 }

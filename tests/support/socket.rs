@@ -18,7 +18,8 @@ pub struct Socket {
 impl Socket {
     /// Connects.
     pub fn connect(path: &Path) -> Socket {
-        let stream = UnixStream::connect(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let stream =
+            UnixStream::connect(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         stream.set_read_timeout(Some(PATIENCE)).expect("a bound on reading");
         stream.set_write_timeout(Some(PATIENCE)).expect("a bound on writing");
         let reader = BufReader::new(stream.try_clone().expect("a second handle"));

@@ -16,7 +16,8 @@ pub struct Normaliser {
 impl Normaliser {
     /// With these texts named.
     pub fn new(known: &[(&'static str, &str)]) -> Normaliser {
-        let mut known: Vec<_> = known.iter().map(|(name, text)| ((*text).to_owned(), *name)).collect();
+        let mut known: Vec<_> =
+            known.iter().map(|(name, text)| ((*text).to_owned(), *name)).collect();
         known.sort_by_key(|(text, _)| std::cmp::Reverse(text.len()));
         Normaliser { known, ids: HashMap::new() }
     }
@@ -35,7 +36,8 @@ impl Normaliser {
             Value::String(text) => Value::from(self.text(text)),
             Value::Array(items) => items.iter().map(|item| self.value("", item)).collect(),
             Value::Object(members) => {
-                let members = members.iter().map(|(name, value)| (name.clone(), self.value(name, value)));
+                let members =
+                    members.iter().map(|(name, value)| (name.clone(), self.value(name, value)));
                 Value::Object(members.collect::<Map<_, _>>())
             }
             other => other.clone(),
@@ -50,7 +52,9 @@ impl Normaliser {
         }
         let mut out = String::with_capacity(text.len());
         let mut rest = text.as_str();
-        while let Some(at) = (0..rest.len()).find(|at| rest.is_char_boundary(*at) && uuid_length(&rest[*at..]).is_some()) {
+        while let Some(at) = (0..rest.len())
+            .find(|at| rest.is_char_boundary(*at) && uuid_length(&rest[*at..]).is_some())
+        {
             let length = uuid_length(&rest[at..]).unwrap_or_default();
             let next = self.ids.len() + 1;
             let number = *self.ids.entry(rest[at..at + length].to_owned()).or_insert(next);
@@ -79,6 +83,14 @@ pub fn parting(one: (&str, &[String]), other: (&str, &[String])) -> Option<Strin
     }
     let lines = one.1.len().max(other.1.len());
     let at = (0..lines).find(|index| one.1.get(*index) != other.1.get(*index))?;
-    let shown = |lines: &[String]| lines.get(at).cloned().unwrap_or_else(|| "nothing more".to_owned());
-    Some(format!("line {} of the transcripts:\n  {}: {}\n  {}: {}", at + 1, one.0, shown(one.1), other.0, shown(other.1)))
+    let shown =
+        |lines: &[String]| lines.get(at).cloned().unwrap_or_else(|| "nothing more".to_owned());
+    Some(format!(
+        "line {} of the transcripts:\n  {}: {}\n  {}: {}",
+        at + 1,
+        one.0,
+        shown(one.1),
+        other.0,
+        shown(other.1)
+    ))
 }

@@ -39,7 +39,10 @@ pub struct Line {
 #[derive(Debug, Clone)]
 pub enum What {
     /// How the runtime was started.
-    Meta { argv: Vec<String>, env: BTreeMap<String, String> },
+    Meta {
+        argv: Vec<String>,
+        env: BTreeMap<String, String>,
+    },
     /// The client wrote these pieces, each in one go.
     Send(Vec<Vec<u8>>),
     /// The runtime said this.
@@ -53,12 +56,16 @@ pub enum What {
 
 /// The lines of one file.
 pub fn read(name: &str) -> Vec<Line> {
-    lines(name).into_iter().map(|(number, line)| Line { number, what: what(name, number, &line) }).collect()
+    lines(name)
+        .into_iter()
+        .map(|(number, line)| Line { number, what: what(name, number, &line) })
+        .collect()
 }
 
 /// The lines of one file as JSON, with their numbers.
 pub fn lines(name: &str) -> Vec<(usize, Value)> {
-    let text = fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let text =
+        fs::read_to_string(folder().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
     text.lines()
         .enumerate()
         .map(|(index, line)| {
@@ -80,23 +87,35 @@ fn what(name: &str, number: usize, line: &Value) -> What {
                 .map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned()))
                 .collect(),
         },
-        Some("send") => What::Send(pieces(line).unwrap_or_else(|| panic!("{name}:{number}: nothing is sent"))),
-        Some("client->runtime") => What::Send(vec![text("raw").expect("a raw line").as_bytes().to_vec()]),
+        Some("send") => {
+            What::Send(pieces(line).unwrap_or_else(|| panic!("{name}:{number}: nothing is sent")))
+        }
+        Some("client->runtime") => {
+            What::Send(vec![text("raw").expect("a raw line").as_bytes().to_vec()])
+        }
         Some("recv") => What::Receive(line["frame"].clone()),
         Some("stdin-close" | "client stdin EOF") => What::InputClosed,
-        Some("signal" | "signal to runtime") => What::Signal(match (text("name"), line["sig"].as_i64()) {
-            (Some("SIGTERM"), _) | (_, Some(15)) => Signal::Terminate,
-            (Some("SIGINT"), _) | (_, Some(2)) => Signal::Interrupt,
-            other => panic!("{name}:{number}: unknown signal {other:?}"),
-        }),
+        Some("signal" | "signal to runtime") => {
+            What::Signal(match (text("name"), line["sig"].as_i64()) {
+                (Some("SIGTERM"), _) | (_, Some(15)) => Signal::Terminate,
+                (Some("SIGINT"), _) | (_, Some(2)) => Signal::Interrupt,
+                other => panic!("{name}:{number}: unknown signal {other:?}"),
+            })
+        }
         Some("stdout-eof") => What::OutputEnded,
-        Some("exit") => What::Exit(i32::try_from(line["code"].as_i64().expect("a code")).expect("a status")),
+        Some("exit") => {
+            What::Exit(i32::try_from(line["code"].as_i64().expect("a code")).expect("a status"))
+        }
         other => panic!("{name}:{number}: unknown kind of line {other:?}"),
     }
 }
 
 fn strings(list: &Value) -> Vec<String> {
-    list.as_array().into_iter().flatten().map(|item| item.as_str().unwrap_or_default().to_owned()).collect()
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .map(|item| item.as_str().unwrap_or_default().to_owned())
+        .collect()
 }
 
 fn pieces(line: &Value) -> Option<Vec<Vec<u8>>> {
@@ -129,7 +148,8 @@ fn without_lone_surrogates(text: &str) -> String {
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
         let high = escaped_unit(escape).filter(|unit| (0xd800..0xdc00).contains(unit));
-        let low = |text: &str| escaped_unit(text).is_some_and(|unit| (0xdc00..0xe000).contains(&unit));
+        let low =
+            |text: &str| escaped_unit(text).is_some_and(|unit| (0xdc00..0xe000).contains(&unit));
         let (kept, length) = match high {
             Some(_) if escape.get(6..).is_some_and(low) => (&escape[..12], 12),
             Some(_) => ("\\ufffd", 6),
@@ -231,7 +251,9 @@ impl Bindings {
 
     fn value(&mut self, path: &str, expected: &Value, found: &Value) -> Result<(), Difference> {
         let same = match (expected, found) {
-            (Value::Object(expected), Value::Object(found)) => return self.object(path, expected, found),
+            (Value::Object(expected), Value::Object(found)) => {
+                return self.object(path, expected, found);
+            }
             (Value::Array(wanted), Value::Array(given)) => {
                 for (index, (expected, found)) in wanted.iter().zip(given).enumerate() {
                     self.value(&format!("{path}/{index}"), expected, found)?;
@@ -244,7 +266,12 @@ impl Bindings {
         if same { Ok(()) } else { Err(difference(path, &expected.to_string(), &found.to_string())) }
     }
 
-    fn object(&mut self, path: &str, expected: &Map<String, Value>, found: &Map<String, Value>) -> Result<(), Difference> {
+    fn object(
+        &mut self,
+        path: &str,
+        expected: &Map<String, Value>,
+        found: &Map<String, Value>,
+    ) -> Result<(), Difference> {
         for (name, value) in expected {
             let path = format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"));
             match found.get(name) {
@@ -253,7 +280,9 @@ impl Bindings {
             }
         }
         match found.iter().find(|(name, _)| !expected.contains_key(*name)) {
-            Some((name, value)) => Err(difference(&format!("{path}/{name}"), "nothing", &value.to_string())),
+            Some((name, value)) => {
+                Err(difference(&format!("{path}/{name}"), "nothing", &value.to_string()))
+            }
             None => Ok(()),
         }
     }
@@ -261,10 +290,14 @@ impl Bindings {
     fn text(&mut self, expected: &str, found: &Value) -> bool {
         match (expected, found) {
             // A point in time of this century, in milliseconds.
-            ("<ts>", found) => found.as_u64().is_some_and(|time| (1_600_000_000_000..4_200_000_000_000).contains(&time)),
+            ("<ts>", found) => found
+                .as_u64()
+                .is_some_and(|time| (1_600_000_000_000..4_200_000_000_000).contains(&time)),
             ("<ms>", found) => found.is_u64(),
             ("<parameters>", found) => found.get("type").is_some_and(|kind| kind == "object"),
-            (prose, found) if PROSE.contains(&prose) => found.as_str().is_some_and(|text| !text.is_empty()),
+            (prose, found) if PROSE.contains(&prose) => {
+                found.as_str().is_some_and(|text| !text.is_empty())
+            }
             (expected, Value::String(found)) => self.filled(&self.fill(expected), found),
             _ => false,
         }
@@ -274,7 +307,10 @@ impl Bindings {
     fn filled(&mut self, expected: &str, found: &str) -> bool {
         let Some((before, rest)) = expected.split_once("<id:") else { return expected == found };
         let Some((number, after)) = rest.split_once('>') else { return expected == found };
-        let Some(id) = found.strip_prefix(before).and_then(|found| found.strip_suffix(after)) else { return false };
+        let Some(id) = found.strip_prefix(before).and_then(|found| found.strip_suffix(after))
+        else {
+            return false;
+        };
         let new = !self.ids.values().any(|known| known == id);
         if new && is_id(before, id) {
             self.bind(&format!("<id:{number}>"), id);
@@ -291,7 +327,8 @@ fn is_id(before: &str, id: &str) -> bool {
         return id.len() == 16 && hex(id);
     }
     let groups: Vec<_> = id.split('-').collect();
-    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12]) && groups.iter().all(|group| hex(group))
+    groups.iter().map(|group| group.len()).eq([8, 4, 4, 4, 12])
+        && groups.iter().all(|group| hex(group))
 }
 
 fn difference(path: &str, expected: &str, found: &str) -> Difference {

@@ -130,7 +130,7 @@ fn compile(workspace_root: &Path, arguments: &[String]) -> anyhow::Result<PathBu
         .args(arguments)
         // Guests are the same whatever flags the host is built with.
         .env_remove("RUSTFLAGS")
-        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(workspace_root))
+        .env("CARGO_ENCODED_RUSTFLAGS", rustflags(workspace_root)?)
         .status()
         .with_context(|| format!("cannot run {}", cargo.display()))?;
     ensure!(
@@ -141,17 +141,22 @@ fn compile(workspace_root: &Path, arguments: &[String]) -> anyhow::Result<PathBu
 }
 
 /// Flags for guests. Paths of this machine are renamed, so that everybody builds the same bytes and a pin holds.
-fn rustflags(workspace_root: &Path) -> OsString {
+fn rustflags(workspace_root: &Path) -> anyhow::Result<OsString> {
     let mut flags = OsString::from(format!("-Clink-arg=-zstack-size={STACK_BYTES}"));
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let cargo_home = env::var_os("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
-    for (from, to) in [(cargo_home.as_path(), "/cargo"), (workspace_root, "/transom")] {
+    let mut renamed = vec![(cargo_home.clone(), "/cargo"), (workspace_root.to_owned(), "/transom")];
+    // Crates lie in a folder named for the registry they came from, which may be a mirror. The last name that fits wins.
+    renamed.extend(
+        entries(&cargo_home.join("registry/src"))?.into_iter().map(|from| (from, "/crates")),
+    );
+    for (from, to) in renamed {
         // What separates flags in this variable is the unit separator.
         flags.push("\u{1f}--remap-path-prefix=");
         flags.push(from);
         flags.push(format!("={to}"));
     }
-    flags
+    Ok(flags)
 }
 
 fn encode(module: &Path) -> anyhow::Result<Vec<u8>> {

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 use crate::{
     build_components, components, machine,
     phases::Phases,
-    run::build_host,
     schema, tidy,
     workspace::{Profile, Workspace, perform},
 };
@@ -42,7 +41,7 @@ pub fn test(workspace: &Workspace, extent: Extent, arguments: &[String]) -> Resu
         phases.attempt("clippy", || clippy(workspace));
         phases.attempt("clippy in the sandbox", || clippy_guests(workspace));
     }
-    phases.demand("host", || build_host(workspace, Profile::Dev))?;
+    phases.demand("host and tests", || build_everything(workspace))?;
     phases.attempt("tests", || run_tests(workspace, extent.slow, arguments));
     phases.finish()
 }
@@ -114,6 +113,20 @@ fn guests(workspace: &Workspace) -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
+}
+
+/// Builds the host together with the tests: built by itself it would want its dependencies with other features,
+/// and the sandbox would be compiled twice.
+fn build_everything(workspace: &Workspace) -> Result<()> {
+    perform(workspace.cargo().args([
+        "build",
+        "--workspace",
+        "--exclude",
+        PROGRAMS,
+        "--features",
+        BENCH,
+        "--all-targets",
+    ]))
 }
 
 fn run_tests(workspace: &Workspace, slow: bool, arguments: &[String]) -> Result<()> {

@@ -1,3 +1,5 @@
+//! The built-in doors agree with their policies and names.
+
 use transom_policy::{Action, decide};
 
 use crate::{Carrier, DOORS, Door, DoorCodec, find};

@@ -253,7 +253,4 @@ pub enum StoreError {
     /// Reading or writing failed.
     #[error("{0}")]
     Io(String),
-    /// Another process has the store open.
-    #[error("{0}")]
-    Locked(String),
 }

@@ -57,6 +57,8 @@ pub struct Settings {
     pub event_bytes_max: usize,
     /// Most bytes of one answer. Several hundred thousand tokens are some megabytes.
     pub answer_bytes_max: usize,
+    /// Tokens that fit into one request and its answer.
+    pub context_window: u64,
     /// Whether models may reason. If not, `off` is the only effort.
     pub thinking: bool,
     /// When a failed attempt is made again. `STREAM_CLOSED` is retried only where its codes name it
@@ -70,6 +72,7 @@ impl Default for Settings {
             idle_ms_max: 300_000,
             event_bytes_max: 4 * 1024 * 1024,
             answer_bytes_max: 64 * 1024 * 1024,
+            context_window: CONTEXT_WINDOW,
             thinking: true,
             retry: RetryPolicy::default(),
         }
@@ -232,7 +235,7 @@ impl Provider for DeepSeek {
             max_tokens: Some(MAX_TOKENS),
             efforts: efforts.iter().map(|effort| (*effort).to_owned()).collect(),
             effort: Some(default.to_owned()),
-            context_window: Some(CONTEXT_WINDOW),
+            context_window: Some(self.settings.context_window),
             images: false,
         }
     }

@@ -1,14 +1,12 @@
-//! The store's file on disk: its directory, its mode, the lock that keeps a second process out, and the
-//! connections to it.
+//! The store's file on disk: its directory, its mode, how it is made once, and the connections to it.
 //! What is inside the file is `schema.rs`.
 
 use std::{
     fmt::Display,
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, ErrorKind, Read as _, Seek as _, Write as _},
+    fs::{self, DirBuilder, File, OpenOptions},
+    io::{self, ErrorKind},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
-    process,
     time::Duration,
 };
 
@@ -17,8 +15,7 @@ use transom_harness::ports::StoreError;
 
 use crate::{schema, sqlite::Durability};
 
-/// How long to wait for a lock that some other tool holds on the database itself, for example a shell
-/// that looks into it. Shorter than the five seconds after which a shutdown is cut off.
+/// How long to wait while another process commits, or a shell that looks into the database holds it. Shorter than the five seconds after which a shutdown is cut off.
 const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 /// Pages in the write-ahead log before they are moved into the database: 16 MiB. Each move syncs the
@@ -28,56 +25,31 @@ const WAL_PAGES_MAX: i64 = 4096;
 /// Bytes to which the write-ahead log's file is cut back once it is empty.
 const WAL_FILE_BYTES_MAX: i64 = 64 * 1024 * 1024;
 
-/// Holds the store for this process; released on drop, or by the kernel when the process dies.
+/// Keeps other processes from making the store meanwhile; released on drop, or by the kernel when the
+/// process dies.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct Making {
     _file: File,
 }
 
-/// Takes the lock beside the store (L-82), without waiting.
+/// Waits until nobody else is making this store, which takes milliseconds.
 ///
-/// The lock is on a file of its own because SQLite locks the database by byte ranges, which any close of
-/// that file by this process would drop.
-pub(crate) fn lock(path: &Path) -> Result<Lock, StoreError> {
+/// Only the making is exclusive: afterwards any number of processes share the file, and each appends to
+/// the sessions that it opened itself. The lock is on a file of its own because SQLite locks the database
+/// by byte ranges, which any close of that file by this process would drop.
+pub(crate) fn lock(path: &Path) -> Result<Making, StoreError> {
     let beside = sibling(path, ".lock");
-    let mut file = OpenOptions::new()
+    let failed = |error| StoreError::Io(format!("cannot lock {beside:?}: {error}"));
+    let file = OpenOptions::new()
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
         .open(&beside)
-        .map_err(|error| {
-            StoreError::Io(format!("cannot open the store's lock {beside:?}: {error}"))
-        })?;
-
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            // Only for the message: a holder that has not written its number yet is still a holder.
-            let _ = (&mut file).take(20).read_to_string(&mut holder);
-            let holder = holder.trim();
-            let who =
-                if holder.is_empty() { String::new() } else { format!(" (process {holder})") };
-            return Err(StoreError::Locked(format!(
-                "the store {path:?} is in use by another process{who}: stop that one, or name another file"
-            )));
-        }
-        Err(TryLockError::Error(error)) => {
-            return Err(StoreError::Io(format!("cannot lock {beside:?}: {error}")));
-        }
-    }
-
-    let note_holder = |file: &mut File| {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", process::id())
-    };
-    note_holder(&mut file).map_err(|error| {
-        StoreError::Io(format!("cannot write the store's lock {beside:?}: {error}"))
-    })?;
-    Ok(Lock { _file: file })
+        .map_err(failed)?;
+    file.lock().map_err(failed)?;
+    Ok(Making { _file: file })
 }
 
 /// Makes the directory of the store, for its owner alone, where it is missing.

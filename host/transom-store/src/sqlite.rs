@@ -14,7 +14,7 @@ use transom_frame::SessionId;
 use transom_harness::ports::{Append, Commit, Sink, Store, StoreError, StoredSession};
 
 use crate::{
-    file::{self, Lock},
+    file,
     queue::{Keep, Queue},
     reader::{Attachment, Reader},
     writer::Writer,
@@ -33,7 +33,8 @@ pub enum Durability {
     Power,
 }
 
-/// A store in one SQLite file, open for writing by this process alone.
+/// A store in one SQLite file. Several processes may have it open at once: a session belongs to the one
+/// that stored its first event, and another that tries to begin the same session is told so.
 pub struct SqliteStore {
     path: PathBuf,
     queue: Arc<Queue>,
@@ -46,8 +47,6 @@ pub struct SqliteStore {
 
 struct Writing {
     thread: JoinHandle<Result<(), StoreError>>,
-    /// Outlives the thread's connection.
-    _lock: Lock,
 }
 
 impl SqliteStore {
@@ -79,10 +78,14 @@ impl SqliteStore {
         sink: Sink<Commit>,
     ) -> Result<SqliteStore, StoreError> {
         file::prepare_directory(path)?;
-        let lock = file::lock(path)?;
-        let made = file::is_missing(path)?;
-        if made {
-            file::make(path)?;
+        let mut made = false;
+        if file::is_missing(path)? {
+            let _making = file::lock(path)?;
+            // Somebody else may have made it while this process waited.
+            made = file::is_missing(path)?;
+            if made {
+                file::make(path)?;
+            }
         }
         let connection = file::open_writer(path, durability, pages_max)?;
         let reader = Reader::beside_writer(path)?;
@@ -100,7 +103,7 @@ impl SqliteStore {
             queue,
             sink,
             reader: Mutex::new(Some(reader)),
-            writing: Mutex::new(Some(Writing { thread, _lock: lock })),
+            writing: Mutex::new(Some(Writing { thread })),
         })
     }
 
@@ -199,7 +202,7 @@ impl Store for SqliteStore {
         self.queue.close();
         // The writer empties the write-ahead log, which it can only do when nobody reads from it.
         guard(&self.reader).take();
-        let Some(Writing { thread, _lock }) = writing.take() else { return Ok(()) };
+        let Some(Writing { thread }) = writing.take() else { return Ok(()) };
         thread
             .join()
             .unwrap_or_else(|_| Err(StoreError::Io("the store's thread has panicked".to_owned())))

@@ -313,19 +313,41 @@ fn a_dropped_store_is_a_closed_one() {
     assert_eq!(open_read_only(&log.path).unwrap().list().unwrap().len(), 1);
 }
 
-/// L-82.
 #[test]
-fn a_store_is_opened_once() {
-    let log = Log::new();
-    let open = || SqliteStore::open(&log.path, Durability::Process, Box::new(|_| ()));
-    let message = format!(
-        "the store {:?} is in use by another process (process {}): stop that one, or name another file",
-        log.path,
-        std::process::id()
-    );
-    assert_eq!(open().unwrap_err(), StoreError::Locked(message));
-    log.store.close().unwrap();
-    assert!(open().is_ok());
+fn two_stores_on_one_file_take_turns() {
+    let mut one = Log::new();
+    let (sender, reports) = mpsc::sync_channel(1024);
+    let sink = Box::new(move |commit| sender.send(commit).unwrap());
+    let other = SqliteStore::open(&one.path, Durability::Process, sink).unwrap();
+    for seq in 0..50 {
+        one.append(&[("of-one", seq, "{}")]);
+        other.append(vec![event(seq + 1, "of-other", seq, "{}")]);
+    }
+    one.store.close().unwrap();
+    other.close().unwrap();
+    let failed = |commit: &Commit| matches!(commit, Commit::Failed { .. });
+    assert!(!one.commits.try_iter().any(|commit| failed(&commit)));
+    assert!(!reports.try_iter().any(|commit| failed(&commit)));
+    let reader = open_read_only(&one.path).unwrap();
+    for id in ["of-one", "of-other"] {
+        assert_eq!(reader.find(&id.into()).unwrap().unwrap().events, 50);
+    }
+}
+
+#[test]
+fn a_session_is_begun_once() {
+    // L-3 over two processes: whoever comes second is told, and nothing of it is stored.
+    let mut one = Log::new();
+    one.append(&[("main", 0, "{}"), ("main", 1, "{}")]);
+    one.store.close().unwrap();
+    let (sender, reports) = mpsc::sync_channel(1024);
+    let sink = Box::new(move |commit| sender.send(commit).unwrap());
+    let other = SqliteStore::open(&one.path, Durability::Process, sink).unwrap();
+    other.append(vec![event(1, "main", 0, "{}")]);
+    other.close().unwrap();
+    let message = "session \"main\" already exists: another process began it meanwhile".to_owned();
+    assert_eq!(reports.recv().unwrap(), Commit::Failed { from: 1, through: 1, message });
+    assert_eq!(open_read_only(&one.path).unwrap().find(&"main".into()).unwrap().unwrap().events, 2);
 }
 
 #[test]

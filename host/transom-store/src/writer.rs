@@ -131,6 +131,13 @@ fn write(
                 ends.entry(append.session.clone()).or_insert(end)
             }
         };
+        if append.seq == 0 && end.key.is_some() {
+            verdicts.push(Verdict::Failed(format!(
+                "session \"{}\" already exists: another process began it meanwhile",
+                append.session
+            )));
+            continue;
+        }
         if append.seq != end.next {
             verdicts.push(Verdict::Failed(format!(
                 "append seq mismatch for \"{}\": expected {} at index {index}, got {}",

@@ -44,7 +44,10 @@ pub(crate) struct Extras {
     pub(crate) persona: Option<String>,
     /// Variables that shells get besides, for example `DSH_HOME` (L-85).
     pub(crate) shell_variables: Vec<(String, String)>,
-    /// How many connections to reserve room for; without it, one at a time as it comes.
+    /// The system prompt does not begin by naming the harness (L-95).
+    pub(crate) anonymous: bool,
+    /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
+    /// it comes.
     pub(crate) pooled: bool,
 }
 
@@ -286,8 +289,12 @@ fn models(
             .or_else(|| variables.given("DEEPSEEK_BASE_URL").map(str::to_owned)),
         key: variables.given("DEEPSEEK_API_KEY").map(Key::new),
     };
+    let mut settings = Settings::default();
+    if let Some(window) = manifest.model.context_window {
+        settings.context_window = window;
+    }
     let providers = Providers::new(Handle::current())
-        .with("deepseek-official", DeepSeek::new(credentials, Settings::default()))
+        .with("deepseek-official", DeepSeek::new(credentials, settings))
         .with("scripted", Scripted::new(script));
 
     let mut by_door: DoorModels = HashMap::new();
@@ -311,12 +318,15 @@ fn prompt(extras: &Extras) -> Vec<PromptSection> {
         order,
         text: text.to_owned(),
     };
-    let mut sections = vec![section(
+    let mut sections = Vec::new();
+    if !extras.anonymous {
+        sections.push(section(
         "identity",
         -100,
         "You are a software agent that works through Transom. You act with the tools you are given, \
          and you say plainly what you did and what you could not do.",
-    )];
+    ));
+    }
     if let Some(persona) = &extras.persona {
         // What an operator wrote is text, not a template.
         let text = persona.replace("{{", "{ {");

@@ -36,27 +36,18 @@ impl Environment {
         self.directory.join(path)
     }
 
-    fn under(&self, variable: &str, below_home: &str) -> PathBuf {
-        let base = self.given(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = base.or_else(|| self.given("HOME").map(|home| Path::new(home).join(below_home)));
-        base.unwrap_or_else(|| self.directory.join(".transom")).join("transom")
-    }
-
-    /// What outlives a run: the store.
+    /// What outlives a run: the store, the sockets of the built-in manifest.
     pub(crate) fn state_directory(&self) -> PathBuf {
-        self.under("XDG_STATE_HOME", ".local/state")
+        let variables = self.variables.iter().cloned().collect();
+        transom_config::manifest::state_directory(&variables)
+            .unwrap_or_else(|| self.directory.join(".transom"))
     }
 
     /// What can be made again: compiled components.
     pub(crate) fn cache_directory(&self) -> PathBuf {
-        self.under("XDG_CACHE_HOME", ".cache")
-    }
-
-    /// What lasts as long as the user is there: sockets.
-    pub(crate) fn runtime_directory(&self) -> PathBuf {
-        match self.given("XDG_RUNTIME_DIR") {
-            Some(_) => self.under("XDG_RUNTIME_DIR", ""),
-            None => self.state_directory().join("run"),
-        }
+        let absolute = |name| self.given(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let base =
+            absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        base.map_or_else(|| self.directory.join(".transom/cache"), |base| base.join("transom"))
     }
 }

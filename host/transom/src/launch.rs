@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::json;
 use transom_config::{
-    launch::{self, Invocation, Launch, Sessions, Surroundings},
+    launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
     manifest::{Durability, Manifest, Model, StoreSettings, Tools},
 };
 
@@ -21,6 +21,9 @@ use crate::{
 
 /// The store's file within a session root.
 const STORE_FILE: &str = "transom.db";
+
+/// Tools that change nothing.
+const READING: [&str; 3] = ["glob", "grep", "read"];
 
 /// Runs a command line that is none of this program's own.
 pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Result<u8> {
@@ -40,6 +43,7 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
     for notice in &launch.notices {
         eprint_line(notice);
     }
+    let launch = bounded(launch);
     let environment = Environment {
         variables: launch.environment.clone().into_iter().collect(),
         directory: environment.directory.clone(),
@@ -50,13 +54,14 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
     let extras = Extras {
         directory: Some(launch.workspace.clone()),
         persona: launch.system_prompt.clone(),
+        anonymous: !launch.names_harness,
         shell_variables: shell_variables(&environment),
         pooled: false,
     };
-    stdio::serve_one(&manifest(launch, &environment), &extras, &environment)
+    stdio::serve_one(&manifest(launch), &extras, &environment)
 }
 
-fn manifest(launch: Launch, environment: &Environment) -> Manifest {
+fn manifest(launch: Launch) -> Manifest {
     let mut door = deployment::stdio_door("sdk");
     door.options.insert("maxTokensAsSuccess".to_owned(), json!(launch.max_tokens_as_success));
     Manifest {
@@ -70,7 +75,7 @@ fn manifest(launch: Launch, environment: &Environment) -> Manifest {
             base_url: launch.model.base_url,
         },
         store: StoreSettings {
-            path: Some(store(launch.sessions, environment)),
+            path: Some(store(launch.sessions)),
             durability: Durability::Process,
         },
         tools: Tools {
@@ -80,15 +85,37 @@ fn manifest(launch: Launch, environment: &Environment) -> Manifest {
     }
 }
 
-fn store(sessions: Option<Sessions>, environment: &Environment) -> PathBuf {
+/// Holds a launch to its permission mode, as far as that can be done without confining tools.
+fn bounded(mut launch: Launch) -> Launch {
+    match launch.permission_mode {
+        PermissionMode::DangerFullAccess => {}
+        PermissionMode::WorkspaceWrite => eprint_line(
+            "permission mode workspace-write: tools are not confined to the workspace by this version; \
+             they act with the rights of this process",
+        ),
+        PermissionMode::ReadOnly => {
+            let (reading, others): (Vec<_>, Vec<_>) =
+                launch.tools.iter().partition(|tool| READING.contains(tool));
+            if !others.is_empty() {
+                let others = others.join(", ");
+                eprint_line(&format!(
+                    "permission mode read-only: not offered to the model: {others}"
+                ));
+            }
+            launch.tools = reading;
+        }
+    }
+    launch
+}
+
+fn store(sessions: Option<Sessions>) -> PathBuf {
     match sessions {
         Some(Sessions::JsonLines { root, .. }) => root.join(STORE_FILE),
         Some(Sessions::Sqlite { path }) => path,
         // Sessions that nobody wants to keep end with the process that made them.
-        None => environment
-            .runtime_directory()
-            .join(format!("transient-{}", std::process::id()))
-            .join(STORE_FILE),
+        None => {
+            std::env::temp_dir().join(format!("transom-{}", std::process::id())).join(STORE_FILE)
+        }
     }
 }
 

@@ -41,7 +41,9 @@ fn c_37_every_shutdown_is_answered_and_the_process_ends_once() {
     let late = json!({"jsonrpc": "2.0", "id": "late", "method": "session/prompt", "params": prompt("x", "PROMPT: PLAIN")});
     bench.client.say(&format!("{SHUTDOWN}\n{}\n{late}", SHUTDOWN.replace("sd", "sd-2")));
     let frames = bench.client.rest();
-    let of = |id: &str| frames.iter().find(|frame| frame["id"] == id).unwrap_or_else(|| panic!("{id}: {frames:?}"));
+    let of = |id: &str| {
+        frames.iter().find(|frame| frame["id"] == id).unwrap_or_else(|| panic!("{id}: {frames:?}"))
+    };
     assert_eq!(*of("sd"), answer("sd"));
     assert_eq!(*of("sd-2"), answer("sd-2"));
     assert_eq!(error(of("late")), "-32603 SDK server is shutting down");
@@ -54,7 +56,11 @@ fn c_38_shutdown_closes_a_running_turn_in_silence() {
     let mut bench = Bench::ready();
     bench.begin_slow_turn("main");
     bench.client.say(SHUTDOWN);
-    assert_eq!(bench.client.rest(), [answer("sd")], "no notification comes after the request (S-116)");
+    assert_eq!(
+        bench.client.rest(),
+        [answer("sd")],
+        "no notification comes after the request (S-116)"
+    );
     assert_eq!(bench.client.wire.exit(), 0);
     bench.model.wait_abandoned(1);
     is_closed(&bench, "main");
@@ -121,7 +127,10 @@ fn c_42_a_failed_teardown_is_told_and_fails_the_process() {
     bench.client.say(SHUTDOWN);
     let frames = bench.client.rest();
     let message = error(frames.last().expect("an answer"));
-    assert!(message.starts_with("-32603 ") && message != "-32603 SDK server teardown failed", "{message}");
+    assert!(
+        message.starts_with("-32603 ") && message != "-32603 SDK server teardown failed",
+        "{message}"
+    );
     assert_eq!(bench.client.wire.exit(), 1);
 }
 

@@ -35,7 +35,9 @@ fn c_09_a_batch_is_passed_over() {
 #[test]
 fn c_10_ids_that_are_neither_text_nor_number_make_notifications() {
     for id in ["null", "true", "{}", "[1]"] {
-        passed_over(format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"probe\"}}\n").as_bytes());
+        passed_over(
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"probe\"}}\n").as_bytes(),
+        );
     }
 }
 
@@ -49,7 +51,13 @@ fn c_11_stray_responses_and_notifications_are_passed_over() {
 #[test]
 fn c_12_line_ends_and_padding_do_not_matter() {
     let request = |id: &str| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"m\"}}");
-    let said = format!("{}\r\n \t{}  \n\u{feff}{}\n\u{3000}{}\u{2028}\n", request("a"), request("b"), request("c"), request("d"));
+    let said = format!(
+        "{}\r\n \t{}  \n\u{feff}{}\n\u{3000}{}\u{2028}\n",
+        request("a"),
+        request("b"),
+        request("c"),
+        request("d")
+    );
     answered(said.as_bytes(), &["a", "b", "c", "d"].map(|id| unknown(id, "m")));
 }
 
@@ -76,7 +84,10 @@ fn c_14_a_character_may_come_in_two_reads() {
 
 #[test]
 fn c_15_what_is_not_utf_8_becomes_the_replacement_character() {
-    answered(b"{\"jsonrpc\":\"2.0\",\"id\":\"bad\",\"method\":\"m-\xff\"}\n", &[unknown("bad", "m-\u{fffd}")]);
+    answered(
+        b"{\"jsonrpc\":\"2.0\",\"id\":\"bad\",\"method\":\"m-\xff\"}\n",
+        &[unknown("bad", "m-\u{fffd}")],
+    );
 }
 
 #[test]
@@ -90,7 +101,10 @@ fn c_16_a_last_line_without_its_end_is_no_line() {
 
 #[test]
 fn c_17_two_requests_in_one_write_have_two_answers() {
-    answered(b"{\"id\":1,\"method\":\"m\"}\n{\"id\":2,\"method\":\"n\"}\n", &[unknown(1, "m"), unknown(2, "n")]);
+    answered(
+        b"{\"id\":1,\"method\":\"m\"}\n{\"id\":2,\"method\":\"n\"}\n",
+        &[unknown(1, "m"), unknown(2, "n")],
+    );
 }
 
 #[test]

@@ -25,7 +25,14 @@ fn c_01_initialize_answers() {
 #[test]
 fn c_02_ids_are_echoed_with_type_and_value() {
     let mut bench = Bench::fresh();
-    for id in [json!(2), json!(0), json!(-3.5), json!(""), json!("init-1"), json!(9_007_199_254_740_991_u64)] {
+    for id in [
+        json!(2),
+        json!(0),
+        json!(-3.5),
+        json!(""),
+        json!("init-1"),
+        json!(9_007_199_254_740_991_u64),
+    ] {
         bench.client.ask(id.clone(), "initialize", route(text(&bench.place.cwd)));
         let answer = bench.client.next();
         assert_eq!(answer["id"], id);
@@ -36,11 +43,22 @@ fn c_02_ids_are_echoed_with_type_and_value() {
 #[test]
 fn c_03_max_tokens_is_a_positive_safe_integer() {
     let mut bench = Bench::fresh();
-    for value in [json!(0), json!(-1), json!(1.5), json!(9_007_199_254_740_992_u64), json!("12"), Value::Null] {
+    for value in [
+        json!(0),
+        json!(-1),
+        json!(1.5),
+        json!(9_007_199_254_740_992_u64),
+        json!("12"),
+        Value::Null,
+    ] {
         let mut params = route(text(&bench.place.cwd));
         params["maxTokens"] = value.clone();
         let answer = bench.client.call("mt", "initialize", params);
-        assert_eq!(error(&answer), "-32603 initialize maxTokens must be a positive safe integer", "{value}");
+        assert_eq!(
+            error(&answer),
+            "-32603 initialize maxTokens must be a positive safe integer",
+            "{value}"
+        );
     }
     // S-42: this check precedes all others.
     let answer = bench.client.call("mt", "initialize", json!({"maxTokens": 0}));
@@ -59,7 +77,10 @@ fn c_04_a_refused_provider_leaves_the_route_as_it_was() {
     let turn = bench.client.turn("main", "PROMPT: PLAIN");
     let events = events(&turn, "main");
     let config = &of_type(&events, "request/header")[0]["data"]["header"]["config"];
-    assert_eq!((&config["provider"], &config["model"]), (&json!("deepseek-official"), &json!("deepseek-v4-flash")));
+    assert_eq!(
+        (&config["provider"], &config["model"]),
+        (&json!("deepseek-official"), &json!("deepseek-v4-flash"))
+    );
 }
 
 #[test]
@@ -90,9 +111,13 @@ fn c_53_a_handshake_during_shutdown_is_refused() {
     let mut bench = Bench::ready();
     let params = route(text(&bench.place.cwd));
     let late = json!({"jsonrpc": "2.0", "id": "late", "method": "initialize", "params": params});
-    bench.client.say(&format!("{{\"jsonrpc\":\"2.0\",\"id\":\"sd\",\"method\":\"shutdown\"}}\n{late}"));
+    bench
+        .client
+        .say(&format!("{{\"jsonrpc\":\"2.0\",\"id\":\"sd\",\"method\":\"shutdown\"}}\n{late}"));
     let frames = bench.client.rest();
-    let of = |id: &str| frames.iter().find(|frame| frame["id"] == id).unwrap_or_else(|| panic!("{id}: {frames:?}"));
+    let of = |id: &str| {
+        frames.iter().find(|frame| frame["id"] == id).unwrap_or_else(|| panic!("{id}: {frames:?}"))
+    };
     assert_eq!(error(of("late")), "-32603 SDK server is shutting down");
     assert_eq!(of("sd")["result"], json!({}));
     assert_eq!(frames.len(), 2);
@@ -125,7 +150,10 @@ fn a_repeated_handshake_leaves_open_sessions_alone() {
     bench.client.call("again", "initialize", params);
     bench.client.turn("old", "PROMPT: PLAIN");
     bench.client.turn("new", "PROMPT: PLAIN");
-    let models: Vec<_> = bench.model.requests().iter().map(|request| request.body["model"].clone()).collect();
+    let models: Vec<_> =
+        bench.model.requests().iter().map(|request| request.body["model"].clone()).collect();
     assert_eq!(models, ["deepseek-v4-flash", "deepseek-v4-flash", "deepseek-v4-pro"]);
-    assert!(bench.client.seen.iter().all(|frame| kind(frame) != "R:error" || frame["id"] == "probe"));
+    assert!(
+        bench.client.seen.iter().all(|frame| kind(frame) != "R:error" || frame["id"] == "probe")
+    );
 }

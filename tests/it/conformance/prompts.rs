@@ -36,7 +36,9 @@ fn c_19_a_plain_turn_has_its_order() {
     let recorded: Vec<_> = vector::read("v0.1.0rc6.prompt-plain.jsonl")
         .into_iter()
         .filter_map(|line| match line.what {
-            What::Receive(frame) if frame["id"] != "init-1" && frame["id"] != "bye" => Some(kind(&frame)),
+            What::Receive(frame) if frame["id"] != "init-1" && frame["id"] != "bye" => {
+                Some(kind(&frame))
+            }
             _ => None,
         })
         .collect();
@@ -68,7 +70,8 @@ fn c_21_a_second_turn_goes_on() {
     for absent in ["request/header", "session/title", "request/context"] {
         assert!(of_type(&second, absent).is_empty(), "{absent}");
     }
-    let seqs: Vec<_> = first.iter().chain(&second).filter_map(|event| event["seq"].as_u64()).collect();
+    let seqs: Vec<_> =
+        first.iter().chain(&second).filter_map(|event| event["seq"].as_u64()).collect();
     assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>());
 }
 
@@ -117,7 +120,8 @@ fn c_23_a_tool_call_has_a_result_and_a_second_step() {
     let block = &results[0]["data"]["message"]["content"][0];
     assert_eq!(block["isError"], false);
     assert_eq!(block["content"], json!([{"type": "text", "text": "tool-proof\n"}]));
-    let steps: Vec<_> = of_type(&events, "step/start").iter().map(|event| event["data"]["step"].clone()).collect();
+    let steps: Vec<_> =
+        of_type(&events, "step/start").iter().map(|event| event["data"]["step"].clone()).collect();
     assert_eq!(steps, [1, 2]);
     assert_eq!(last_reason(&turn), json!({"kind": "completed"}));
     let second = &bench.model.requests()[1].body;
@@ -141,7 +145,8 @@ fn c_24_an_unknown_tool_fails_the_call_and_not_the_turn() {
 fn c_25_a_server_error_is_retried_twice() {
     let mut bench = Bench::ready();
     let turn = bench.client.turn("main", "PROMPT: ERR500");
-    let story: Vec<_> = kinds(&turn).into_iter().skip_while(|kind| kind != "E:request/context").skip(1).collect();
+    let story: Vec<_> =
+        kinds(&turn).into_iter().skip_while(|kind| kind != "E:request/context").skip(1).collect();
     assert_eq!(
         story,
         [
@@ -158,12 +163,19 @@ fn c_25_a_server_error_is_retried_twice() {
         ]
     );
     let events = events(&turn, "main");
-    let retries: Vec<_> = of_type(&events, "llm/retry").iter().map(|event| event["data"]["retry"].clone()).collect();
+    let retries: Vec<_> =
+        of_type(&events, "llm/retry").iter().map(|event| event["data"]["retry"].clone()).collect();
     assert_eq!(retries, [1, 2]);
     let reason = last_reason(&turn);
-    assert_eq!((&reason["kind"], &reason["error"]["code"], &reason["error"]["status"]), (&json!("error"), &json!("SERVER"), &json!(500)));
+    assert_eq!(
+        (&reason["kind"], &reason["error"]["code"], &reason["error"]["status"]),
+        (&json!("error"), &json!("SERVER"), &json!(500))
+    );
     let response = turn.iter().find(|frame| frame["id"] == "turn").expect("a response");
-    assert!(response["result"]["messageId"].is_string(), "a receipt all the same (S-106): {response}");
+    assert!(
+        response["result"]["messageId"].is_string(),
+        "a receipt all the same (S-106): {response}"
+    );
     assert_eq!(bench.model.requests().len(), 3);
 }
 
@@ -185,7 +197,10 @@ fn c_27_a_missing_key_fails_the_turn_and_not_the_handshake() {
     bench.shake_hands();
     let turn = bench.client.turn("main", "PROMPT: PLAIN");
     let reason = last_reason(&turn);
-    assert_eq!((&reason["kind"], &reason["error"]["code"]), (&json!("error"), &json!("MISSING_CREDENTIAL")));
+    assert_eq!(
+        (&reason["kind"], &reason["error"]["code"]),
+        (&json!("error"), &json!("MISSING_CREDENTIAL"))
+    );
     assert!(bench.model.requests().is_empty(), "nobody is asked without a key");
 }
 
@@ -227,7 +242,10 @@ fn c_33_a_defective_prompt_creates_nothing() {
         (json!({"sessionId": "", "contentBlocks": blocks}), "sessionId"),
         (json!({"sessionId": "absent"}), "contentBlocks"),
         (json!({"sessionId": "text", "contentBlocks": "PROMPT: PLAIN"}), "contentBlocks"),
-        (json!({"sessionId": "untyped", "contentBlocks": [{"text": "PROMPT: PLAIN"}]}), "contentBlocks"),
+        (
+            json!({"sessionId": "untyped", "contentBlocks": [{"text": "PROMPT: PLAIN"}]}),
+            "contentBlocks",
+        ),
         (json!({"sessionId": "list", "contentBlocks": [[]]}), "contentBlocks"),
     ] {
         bench.client.ask("bad", "session/prompt", params);
@@ -236,7 +254,8 @@ fn c_33_a_defective_prompt_creates_nothing() {
     }
     assert_eq!(probe(&mut bench.client), probed(), "there is no notification");
     assert_eq!(bench.client.shut_down(), 0);
-    let stored = open_read_only(&store(&bench.place)).expect("the store").list().expect("its sessions");
+    let stored =
+        open_read_only(&store(&bench.place)).expect("the store").list().expect("its sessions");
     assert_eq!(stored, []);
 }
 

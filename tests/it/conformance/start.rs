@@ -19,14 +19,20 @@ fn refused(finished: &Finished, says: &str) {
 
 fn served(finished: &Finished) {
     let answer = json!({"jsonrpc": "2.0", "id": "sd", "result": {}});
-    assert_eq!((finished.code, finished.stdout.as_str()), (0, format!("{answer}\n").as_str()), "{finished:?}");
+    assert_eq!(
+        (finished.code, finished.stdout.as_str()),
+        (0, format!("{answer}\n").as_str()),
+        "{finished:?}"
+    );
 }
 
 #[test]
 fn c_43_without_a_configuration_usage_is_told() {
     let place = Place::new();
     let launch = Launch::default().directory(&place.cwd).env("HOME", place.root());
-    for launch in [launch.clone(), launch.clone().env("DSH_CORDIS_CONFIG", ""), launch.arg("nowhere.yml")] {
+    for launch in
+        [launch.clone(), launch.clone().env("DSH_CORDIS_CONFIG", ""), launch.arg("nowhere.yml")]
+    {
         let finished = launch.run(SHUTDOWN);
         refused(&finished, "usage:");
         assert!(finished.stderr.starts_with("usage:"), "{finished:?}");
@@ -37,7 +43,8 @@ fn c_43_without_a_configuration_usage_is_told() {
 #[test]
 fn c_44_an_unknown_package_is_named() {
     let (place, model) = (Place::new(), ModelServer::start());
-    let launch = form_a(&place, &model).env("DSH_CORDIS_CONFIG", configuration("unknown-package.yml"));
+    let launch =
+        form_a(&place, &model).env("DSH_CORDIS_CONFIG", configuration("unknown-package.yml"));
     refused(&launch.run(SHUTDOWN), "@acme/nowhere-to-be-found");
 }
 
@@ -45,7 +52,10 @@ fn c_44_an_unknown_package_is_named() {
 fn c_45_profiles() {
     let place = Place::new();
     let launch = |arguments: &[&str]| {
-        Launch::new(arguments).directory(&place.cwd).env("HOME", place.root()).env("DSH_HOME", &place.home)
+        Launch::new(arguments)
+            .directory(&place.cwd)
+            .env("HOME", place.root())
+            .env("DSH_HOME", &place.home)
     };
     served(&launch(&["--profile", "sdk"]).run(SHUTDOWN));
     served(&launch(&["--profile", "sdk-minimal"]).run(SHUTDOWN));
@@ -69,6 +79,8 @@ fn c_55_a_wrong_value_in_the_environment_is_quoted() {
 #[test]
 fn a_configuration_without_a_server_answers_nothing() {
     let (place, model) = (Place::new(), ModelServer::start());
-    let finished = form_a(&place, &model).env("DSH_CORDIS_CONFIG", configuration("no-server.yml")).run(SHUTDOWN);
+    let finished = form_a(&place, &model)
+        .env("DSH_CORDIS_CONFIG", configuration("no-server.yml"))
+        .run(SHUTDOWN);
     assert_eq!((finished.code, finished.stdout.as_str()), (0, ""), "{finished:?}");
 }

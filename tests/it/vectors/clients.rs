@@ -14,7 +14,11 @@ use crate::support::{
 
 #[test]
 fn python_of_the_baseline() {
-    play("client.python-sdk-0.1.0rc6.jsonl", &["initialize", "session/prompt", "session/prompt", "shutdown"], &[]);
+    play(
+        "client.python-sdk-0.1.0rc6.jsonl",
+        &["initialize", "session/prompt", "session/prompt", "shutdown"],
+        &[],
+    );
 }
 
 #[test]
@@ -35,7 +39,11 @@ fn python_of_a_later_release() {
 
 #[test]
 fn typescript() {
-    play("client.typescript-0.0.1-rc.1.jsonl", &["initialize", "session/prompt", "nope", "shutdown"], &["nope"]);
+    play(
+        "client.typescript-0.0.1-rc.1.jsonl",
+        &["initialize", "session/prompt", "nope", "shutdown"],
+        &["nope"],
+    );
 }
 
 /// Plays what a client sent. `methods` are its requests in order; only `refused` ones may get an error.
@@ -65,14 +73,20 @@ fn play_one(file: &str, way: Way, refused: &[&str]) -> Vec<String> {
         match &line.what {
             What::Meta { .. } => {}
             What::Send(pieces) => {
-                let sent = bindings.fill(std::str::from_utf8(&pieces.concat()).expect("clients send UTF-8"));
+                let sent = bindings
+                    .fill(std::str::from_utf8(&pieces.concat()).expect("clients send UTF-8"));
                 client.wire.write(sent.as_bytes());
                 let sent: Value = vector::parse(&sent).expect("clients send JSON");
                 if let Some(method) = sent["method"].as_str().filter(|_| sent.get("id").is_some()) {
                     asked.push(method.to_owned());
                     let response = client.response(sent["id"].clone());
                     let accepted = response.get("result").is_some();
-                    assert_eq!(accepted, !refused.contains(&method), "{file}:{}, {way:?}: {response}", line.number);
+                    assert_eq!(
+                        accepted,
+                        !refused.contains(&method),
+                        "{file}:{}, {way:?}: {response}",
+                        line.number
+                    );
                     if method == "session/prompt" {
                         let session = sent["params"]["sessionId"].as_str().expect("a session");
                         client.until(|frame| is_idle(frame, session));
@@ -82,10 +96,21 @@ fn play_one(file: &str, way: Way, refused: &[&str]) -> Vec<String> {
             What::InputClosed => client.wire.close_input(),
             What::Signal(signal) => client.wire.signal(*signal),
             What::Exit(code) => {
-                assert_eq!(client.rest(), Vec::<Value>::new(), "{file}, {way:?}: nothing comes after the end");
-                assert_eq!(client.wire.exit(), *code, "{file}, {way:?}: {}", client.wire.diagnostics());
+                assert_eq!(
+                    client.rest(),
+                    Vec::<Value>::new(),
+                    "{file}, {way:?}: nothing comes after the end"
+                );
+                assert_eq!(
+                    client.wire.exit(),
+                    *code,
+                    "{file}, {way:?}: {}",
+                    client.wire.diagnostics()
+                );
             }
-            What::Receive(_) | What::OutputEnded => panic!("{file}:{}: not a client's line", line.number),
+            What::Receive(_) | What::OutputEnded => {
+                panic!("{file}:{}: not a client's line", line.number)
+            }
         }
     }
     asked

@@ -17,7 +17,11 @@ struct Departure {
 
 const DEPARTURES: [Departure; 1] = [
     // The version is the program's own.
-    Departure { case: "--version", rule: "S-204", stdout: Some(&[concat!(env!("CARGO_PKG_VERSION"))]) },
+    Departure {
+        case: "--version",
+        rule: "S-204",
+        stdout: Some(&[concat!(env!("CARGO_PKG_VERSION"))]),
+    },
 ];
 
 #[test]
@@ -44,7 +48,9 @@ fn play(file: &str) {
 fn play_one(case: &Value, name: &str) -> Result<(), String> {
     let place = Place::new();
     let launches = workspace().join("tests/vectors/sdk/launch");
-    for (there, ours) in [("noserver.yml", "no-server.yml"), ("badplugin.yml", "unknown-package.yml")] {
+    for (there, ours) in
+        [("noserver.yml", "no-server.yml"), ("badplugin.yml", "unknown-package.yml")]
+    {
         std::fs::copy(launches.join(ours), place.cwd.join(there)).expect("a configuration");
     }
     let fill = |value: &Value| {
@@ -65,9 +71,12 @@ fn play_one(case: &Value, name: &str) -> Result<(), String> {
     if case["exit"] != finished.code {
         return Err(format!("expected exit {}, found {finished:?}", case["exit"]));
     }
-    let recorded: Vec<_> = case["stdout"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let recorded: Vec<_> =
+        case["stdout"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let departure = DEPARTURES.iter().find(|departure| departure.case == name);
-    let expected = departure.and_then(|departure| departure.stdout.map(<[_]>::to_vec)).unwrap_or(recorded.clone());
+    let expected = departure
+        .and_then(|departure| departure.stdout.map(<[_]>::to_vec))
+        .unwrap_or(recorded.clone());
     if let Some(Departure { rule, .. }) = departure
         && expected == recorded
     {

@@ -38,7 +38,7 @@ impl Machine {
         };
         look(Surroundings {
             environment: &self.environment,
-            directory: Path::new("/work"),
+            directory: Path::new("/project"),
             read: &read,
         })
     }
@@ -60,7 +60,7 @@ fn invoke(arguments: &[&str]) -> Result<Invocation, super::UsageError> {
 
 /// Form A with this configuration and these variables.
 fn form_a(configuration: &str, variables: &[(&str, &str)]) -> Result<Launch, LaunchError> {
-    Machine::new(variables, &[("/work/c.yml", configuration)]).launch(&["c.yml"])
+    Machine::new(variables, &[("/project/c.yml", configuration)]).launch(&["c.yml"])
 }
 
 /// The shape of the baseline's bundled default, in words of our own.
@@ -177,13 +177,13 @@ fn a_start_without_configuration_says_usage() {
 /// S-203: the variable wins, and a relative path is below the process directory.
 #[test]
 fn the_variable_names_the_configuration_before_the_argument_does() {
-    let files = [("/work/sub/a.yml", BUNDLED), ("/b.yml", CODING)];
+    let files = [("/project/sub/a.yml", BUNDLED), ("/b.yml", CODING)];
     let composition = |variables: &[(&str, &str)], arguments: &[&str]| {
         Machine::new(variables, &files).launch(arguments).unwrap().composition
     };
     assert_eq!(
         composition(&[("DSH_CORDIS_CONFIG", "sub/a.yml")], &["/nonexistent.yml"]),
-        "/work/sub/a.yml"
+        "/project/sub/a.yml"
     );
     assert_eq!(composition(&[("DSH_CORDIS_CONFIG", "")], &["/b.yml"]), "/b.yml");
 }
@@ -197,12 +197,12 @@ fn the_bundled_default_is_understood() {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect();
     let expected = Launch {
-        composition: "/work/c.yml".to_owned(),
+        composition: "/project/c.yml".to_owned(),
         serves_sdk: true,
         max_tokens_as_success: false,
         tools: vec!["bash"],
         sessions: Some(Sessions::JsonLines { root: "/s".into(), compressed: true }),
-        workspace: "/work/proj".into(),
+        workspace: "/project/proj".into(),
         model: LaunchModel {
             has_adapter: true,
             model: None,
@@ -226,8 +226,8 @@ fn the_bundled_default_is_understood() {
     assert_eq!(found, expected);
 
     let bare = form_a(BUNDLED, &[]).unwrap();
-    let sessions = Sessions::JsonLines { root: "/work/.sessions".into(), compressed: true };
-    assert_eq!((bare.sessions, bare.workspace), (Some(sessions), PathBuf::from("/work")));
+    let sessions = Sessions::JsonLines { root: "/project/.sessions".into(), compressed: true };
+    assert_eq!((bare.sessions, bare.workspace), (Some(sessions), PathBuf::from("/project")));
 }
 
 /// S-219, second row; S-208.
@@ -244,7 +244,7 @@ fn the_coding_agent_is_understood() {
     assert_eq!(found.workspace_instructions_bytes_max, None);
     assert_eq!(
         found.sessions,
-        Some(Sessions::JsonLines { root: "/work/.sessions".into(), compressed: false })
+        Some(Sessions::JsonLines { root: "/project/.sessions".into(), compressed: false })
     );
     let off = form_a(CODING, &[("DSH_MAX_TOKENS_AS_SUCCESS", "false")]).unwrap();
     assert!(!off.max_tokens_as_success);
@@ -288,7 +288,8 @@ fn a_composition_without_server_is_legal() {
 fn a_wrong_configuration_is_refused_with_its_complaint() {
     let check = |configuration: &str, variables: &[(&str, &str)], expected: &[&str]| {
         let found = form_a(configuration, variables).expect_err(configuration).to_string();
-        let expected: Vec<_> = expected.iter().map(|line| format!("/work/c.yml:{line}")).collect();
+        let expected: Vec<_> =
+            expected.iter().map(|line| format!("/project/c.yml:{line}")).collect();
         assert_eq!(found, expected.join("\n"), "{configuration}");
     };
     const SUPPORTED: &str = "supported are process.env.NAME, process.cwd(), process.platform, Number(…), \
@@ -448,7 +449,7 @@ fn variables_speak_where_the_file_is_silent() {
     let refused = form_a(llm, &[("DSH_CONTEXT_WINDOW", "-1")]).unwrap_err().to_string();
     assert_eq!(
         refused,
-        "/work/c.yml: DSH_CONTEXT_WINDOW is \"-1\"; it must be a whole number above 0"
+        "/project/c.yml: DSH_CONTEXT_WINDOW is \"-1\"; it must be a whole number above 0"
     );
 }
 
@@ -456,7 +457,7 @@ fn variables_speak_where_the_file_is_silent() {
 #[test]
 fn a_file_of_variables_stands_behind_the_environment() {
     let dotenv = "DSH_CWD=/from/file\nDSH_SESSION_ROOT=/from/file\nDEEPSEEK_API_KEY=k\n";
-    let files = [("/work/c.yml", BUNDLED), ("/work/.env", dotenv)];
+    let files = [("/project/c.yml", BUNDLED), ("/project/.env", dotenv)];
     let found = Machine::new(&[("DSH_CWD", "/inherited")], &files).launch(&["c.yml"]).unwrap();
     assert_eq!(found.workspace, PathBuf::from("/inherited"));
     assert_eq!(
@@ -465,23 +466,23 @@ fn a_file_of_variables_stands_behind_the_environment() {
     );
     assert_eq!(found.environment["DEEPSEEK_API_KEY"], "k");
 
-    let files = [("/work/c.yml", BUNDLED), ("/work/.env", "(a directory)")];
+    let files = [("/project/c.yml", BUNDLED), ("/project/.env", "(a directory)")];
     let found = Machine::new(&[], &files).launch(&["c.yml"]).unwrap();
-    assert_eq!(found.notices[0], "/work/.env is ignored: it cannot be read: it is a directory");
+    assert_eq!(found.notices[0], "/project/.env is ignored: it cannot be read: it is a directory");
 }
 
 #[test]
 fn files_are_bounded_and_text() {
     let mut machine = Machine::new(&[], &[]);
-    machine.files.insert("/work/c.yml".into(), b"- \xff".to_vec());
+    machine.files.insert("/project/c.yml".into(), b"- \xff".to_vec());
     assert_eq!(
         machine.refusal(&["c.yml"]),
-        "/work/c.yml:1:3: the byte 0xff is not UTF-8; save the file as UTF-8"
+        "/project/c.yml:1:3: the byte 0xff is not UTF-8; save the file as UTF-8"
     );
-    machine.files.insert("/work/c.yml".into(), vec![b' '; 4 * 1024 * 1024 + 1]);
+    machine.files.insert("/project/c.yml".into(), vec![b' '; 4 * 1024 * 1024 + 1]);
     assert_eq!(
         machine.refusal(&["c.yml"]),
-        "/work/c.yml: has 4194305 bytes; 4194304 are read at most"
+        "/project/c.yml: has 4194305 bytes; 4194304 are read at most"
     );
 }
 
@@ -491,7 +492,7 @@ fn what_the_page_shows_is_accepted() {
     let mut shown = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let configuration = shown.next().unwrap();
     assert_eq!(form_a(configuration, &[]).unwrap().tools, ["bash"]);
-    let machine = Machine::new(&[("DSH_HOME", "/h")], &[("/work/p.yml", shown.next().unwrap())]);
+    let machine = Machine::new(&[("DSH_HOME", "/h")], &[("/project/p.yml", shown.next().unwrap())]);
     assert_eq!(
         machine.launch(&["sdk", "--patch", "p.yml"]).unwrap().tools,
         ["glob", "grep", "read"]

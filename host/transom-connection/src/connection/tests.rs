@@ -1,3 +1,5 @@
+//! Stories of a connection: what it is told, and every effect of it.
+
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering},

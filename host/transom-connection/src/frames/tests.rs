@@ -1,3 +1,5 @@
+//! The native codec, line by line.
+
 use std::sync::Arc;
 
 use insta::assert_snapshot;

@@ -1,3 +1,5 @@
+//! Moving a connection to another version, and back.
+
 use std::sync::Arc;
 
 use insta::assert_snapshot;

@@ -1,3 +1,5 @@
+//! Any split of the input gives the same lines.
+
 use proptest::prelude::*;
 
 use super::{Bounds, Cut, EmbeddedLineFeed, Lines, check_line, encode_line};

@@ -1,3 +1,5 @@
+//! Depth is counted outside strings only.
+
 use super::nests_deeper_than;
 
 fn check(text: &str, nesting_max: u64, expected: bool) {

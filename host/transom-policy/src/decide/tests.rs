@@ -1,3 +1,5 @@
+//! Which frames a policy lets through, and why.
+
 use super::{Action, decide};
 use crate::Policy;
 

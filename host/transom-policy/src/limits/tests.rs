@@ -1,3 +1,5 @@
+//! Defaults and what follows from them.
+
 use super::{KEYS, Limits, MIB};
 
 #[test]

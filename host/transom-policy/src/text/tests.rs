@@ -1,3 +1,5 @@
+//! Wrong policies beside their complaints.
+
 use super::parse;
 use crate::{Limits, Policy, limits::KEYS};
 

@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 use transom_frame::SessionId;
-use transom_harness::ports::{Append, Commit, Store as _, StoreError};
+use transom_harness::ports::{Append, Commit, Store as _};
 
 use crate::{Durability, SqliteStore, open_read_only};
 
@@ -73,29 +73,25 @@ fn survive(test: &str, durability: Durability) {
     }
 }
 
-/// L-82, between processes.
 #[test]
-fn a_second_process_is_told_who_holds_the_store() {
+fn a_store_is_shared_with_a_process_that_writes() {
     if let Some(path) = env::var_os(STORE) {
         append_until_killed(&PathBuf::from(path), Durability::Process);
     }
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("store.db");
-    let mut process = Appending::start("a_second_process_is_told_who_holds_the_store", &path);
+    let mut process = Appending::start("a_store_is_shared_with_a_process_that_writes", &path);
     process.acknowledged().unwrap();
 
-    let open = || SqliteStore::open(&path, Durability::Process, Box::new(|_| ()));
-    let expected = format!(
-        "the store {path:?} is in use by another process (process {}): stop that one, or name another file",
-        process.child.id()
-    );
-    assert_eq!(open().unwrap_err(), StoreError::Locked(expected));
-    assert!(open_read_only(&path).unwrap().find(&"b".into()).unwrap().is_some());
-
+    let (sender, reports) = mpsc::sync_channel(1024);
+    let sink = Box::new(move |commit| sender.send(commit).unwrap());
+    let store = SqliteStore::open(&path, Durability::Process, sink).unwrap();
+    assert!(store.find(&"b".into()).unwrap().is_some());
+    store.append(vec![super::event(1, "mine", 0, "{}")]);
+    assert_eq!(reports.recv().unwrap(), Commit::Through(1));
     process.child.kill().unwrap();
     process.child.wait().unwrap();
-    let store = open().unwrap();
-    assert!(store.find(&"b".into()).unwrap().is_some());
+    assert!(store.find(&"mine".into()).unwrap().is_some());
 }
 
 /// The process to be killed, and its output.

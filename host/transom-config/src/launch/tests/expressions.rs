@@ -16,7 +16,7 @@ fn value(text: &str) -> Result<Outcome, String> {
     let environment = BTreeMap::from(environment);
     let read = |_: &Path| Err(io::Error::from(io::ErrorKind::NotFound));
     let surroundings =
-        Surroundings { environment: &environment, directory: Path::new("/work"), read: &read };
+        Surroundings { environment: &environment, directory: Path::new("/project"), read: &read };
     evaluate(text, Scope { surroundings, home: Some(Path::new("/home/.dsh")) })
 }
 
@@ -30,7 +30,7 @@ fn an_expression_has_the_value_that_javascript_gives_it() {
     check("process.env.EMPTY ?? 'else'", json!(""));
     check("process.env.EMPTY || 'else'", json!("else"));
     check("process.env['SET']", json!("x"));
-    check("process.env.UNSET ?? process.env.UNSET2 ?? process.cwd()", json!("/work"));
+    check("process.env.UNSET ?? process.env.UNSET2 ?? process.cwd()", json!("/project"));
     check("process.env.UNSET ?? null", json!(null));
     check("Number(process.env.N ?? 5)", json!(12));
     check("Number(process.env.UNSET ?? 1_000)", json!(1000));

@@ -28,7 +28,7 @@ fn the_profile_sdk_is_a_coding_agent_in_a_sandbox() {
         found.sessions,
         Some(Sessions::JsonLines { root: "/h/sessions".into(), compressed: true })
     );
-    assert_eq!(found.workspace, PathBuf::from("/work"));
+    assert_eq!(found.workspace, PathBuf::from("/project"));
     assert_eq!(found.workspace_instructions_bytes_max, Some(65536));
 }
 
@@ -99,7 +99,7 @@ fn patches_change_rows_and_add_some() {
   insert:
     - {id: default-model, name: '@deepseek-ai/dsh-agent-default-model', config: {provider: deepseek-official, model: m}}
 ";
-    let files = [("/work/p.yml", patch), ("/q.yml", "{id: tool-fs-search, disabled: true}")];
+    let files = [("/project/p.yml", patch), ("/q.yml", "{id: tool-fs-search, disabled: true}")];
     let machine = Machine::new(&[("DSH_HOME", "/h"), ("WHO", "You are W.")], &files);
     let found = machine.launch(&["sdk", "--patch", "p.yml", "--patch", "/q.yml"]).unwrap();
     assert_eq!(found.tools, ["read"]);
@@ -116,7 +116,7 @@ fn patches_of_the_home_apply_to_every_launch() {
             "- {id: system-prompt, config: {personaPrefix: profile}}",
         ),
         ("/h/cordis.patch.yml", "- {id: system-prompt, config: {personaPrefix: home}}"),
-        ("/work/p.yml", "- {id: system-prompt, config: {personaPrefix: line}}"),
+        ("/project/p.yml", "- {id: system-prompt, config: {personaPrefix: line}}"),
         ("/i/profiles/sdk/cordis.patch.yml", "# nothing yet\n\n[]\n"),
         ("/i/cordis.patch.yml", "# nothing yet\n"),
     ];
@@ -133,10 +133,10 @@ fn patches_of_the_home_apply_to_every_launch() {
 #[test]
 fn a_patch_that_cannot_apply_is_refused() {
     let check = |patch: &str, expected: &str| {
-        let machine = Machine::new(&[("DSH_HOME", "/h")], &[("/work/p.yml", patch)]);
+        let machine = Machine::new(&[("DSH_HOME", "/h")], &[("/project/p.yml", patch)]);
         assert_eq!(
             machine.refusal(&["sdk", "--patch", "p.yml"]),
-            format!("/work/p.yml{expected}"),
+            format!("/project/p.yml{expected}"),
             "{patch}"
         );
     };
@@ -172,11 +172,11 @@ fn a_patch_that_cannot_apply_is_refused() {
     check(
         "- {id: aaaa}\n- {id: bbbb}",
         ":1:3: the patch is for the unknown row `aaaa`; add it with `insert`\n\
-         /work/p.yml:2:3: the patch is for the unknown row `bbbb`; add it with `insert`",
+         /project/p.yml:2:3: the patch is for the unknown row `bbbb`; add it with `insert`",
     );
 
     let missing = Machine::new(&[("DSH_HOME", "/h")], &[]).refusal(&["sdk", "--patch", "none.yml"]);
-    assert_eq!(missing, "/work/none.yml: the patch does not exist");
+    assert_eq!(missing, "/project/none.yml: the patch does not exist");
     let inserted = Machine::new(
         &[("DSH_HOME", "/h")],
         &[("/p.yml", "- {insert: [{id: a, name: '@acme/a'}]}")],

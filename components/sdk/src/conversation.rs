@@ -333,6 +333,17 @@ impl Conversation {
     }
 }
 
+impl Conversation {
+    /// Requests that were read and have no answer yet.
+    fn owed(&self) -> usize {
+        let waiting = match &self.memory.subscription {
+            Subscription::Asked(waiting) => waiting.len(),
+            Subscription::None | Subscription::Made => 0,
+        };
+        self.memory.pending.len() + waiting
+    }
+}
+
 fn storable(request: &Request<'_>) -> Result<RequestId, Refused> {
     let id = request.id();
     translate::within("the request's id", &id.0, ID_BYTES_MAX)?;
@@ -396,11 +407,21 @@ impl Conversation {
         if let Pending::Shutdown { request } = pending {
             return self.shut_down(out, &request, answer);
         }
-        match self.memory.stage {
-            Stage::Fresh | Stage::Ready(_) | Stage::Closing { .. } => {}
-            // Nobody but a shutdown is answered once input has ended.
-            Stage::Ending { .. } | Stage::Closed => return,
+        self.answer_to(out, number, pending, answer);
+        if let Stage::Ending { failed } = self.memory.stage
+            && self.owed() == 0
+        {
+            self.close(out, if failed { CLOSED_FAILED } else { "end of input" });
         }
+    }
+
+    fn answer_to(
+        &mut self,
+        out: &mut Outputs,
+        number: u64,
+        pending: Pending,
+        answer: Result<&str, Refusal>,
+    ) {
         match pending {
             Pending::Check { request, handshake } => self.checked(out, request, handshake, answer),
             Pending::Subscribe => self.subscribed(out, answer),
@@ -483,7 +504,10 @@ impl Conversation {
 
     /// Only now is anything stored (S-45); an earlier route counts no more for later sessions (S-47).
     fn complete(&mut self, out: &mut Outputs, request: &RequestId, handshake: Handshake) {
-        self.memory.stage = Stage::Ready(handshake);
+        // After the end of input there are no later sessions; the client is still told.
+        if let Stage::Fresh | Stage::Ready(_) = self.memory.stage {
+            self.memory.stage = Stage::Ready(handshake);
+        }
         out.unit(translate::result(request, SERVER_INFO));
     }
 
@@ -518,14 +542,16 @@ impl Conversation {
 
 /// How it ends.
 impl Conversation {
-    /// The client or the host is done: only shutdowns that were read are still answered.
+    /// The client or the host is done: what was read before is still answered, and nothing else is said.
     fn input_ended(&mut self, out: &mut Outputs, broken: bool) {
         let failed = match self.memory.stage {
             Stage::Fresh | Stage::Ready(_) => false,
             Stage::Closing { failed } | Stage::Ending { failed } => failed,
             Stage::Closed => return,
         };
-        if broken || self.shutdowns_owed() == 0 {
+        // A wait could last as long as its turn, which ends with this connection.
+        self.memory.pending.retain(|_, pending| !pending.is_wait());
+        if broken || self.owed() == 0 {
             return self.close(out, if failed { CLOSED_FAILED } else { "end of input" });
         }
         self.memory.stage = Stage::Ending { failed };
@@ -543,8 +569,11 @@ impl Conversation {
         };
         *failed |= answer.is_err();
         let failed = *failed;
-        let ends = matches!(self.memory.stage, Stage::Ending { .. }) || self.options.owns_process;
-        if ends && self.shutdowns_owed() == 0 {
+        let ends = match self.memory.stage {
+            Stage::Ending { .. } => self.owed() == 0,
+            _ => self.options.owns_process && self.shutdowns_owed() == 0,
+        };
+        if ends {
             self.close(out, if failed { CLOSED_FAILED } else { "shutdown" });
         }
     }

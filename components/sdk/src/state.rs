@@ -90,6 +90,12 @@ pub(crate) enum Use {
     Directory,
 }
 
+impl Pending {
+    pub(crate) fn is_wait(&self) -> bool {
+        matches!(self, Pending::Use { what: Use::Wait, .. })
+    }
+}
+
 impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {

@@ -25,6 +25,8 @@ use crate::{
 fn main() -> ExitCode {
     match program() {
         Ok(status) => ExitCode::from(status),
+        // Whoever read the output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
             complain(&error);
             ExitCode::FAILURE
@@ -48,6 +50,11 @@ fn program() -> anyhow::Result<u8> {
         Command::Export(command) => export::session(&command, &environment),
         Command::Inspect(command) => export::inspect(&command),
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 /// One complaint on standard error: `transom: what: why: why`. A complaint of several lines keeps them.

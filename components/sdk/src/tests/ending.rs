@@ -209,7 +209,7 @@ fn c_42_a_failed_teardown_is_told_and_closes_with_that_reason() {
 }
 
 #[test]
-fn c_39_the_end_of_input_answers_nobody_and_closes() {
+fn c_39_at_the_end_of_input_what_was_read_is_answered_and_nothing_else_is_said() {
     assert_snapshot!(ready(&[
         r#"1 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}"#,
         "2 end",
@@ -222,9 +222,10 @@ fn c_39_the_end_of_input_answers_nobody_and_closes() {
     < frame request session/open session=main id=3 {"want":"new","owner":"connection","cwd":"/src","route":{"provider":"deepseek-official","model":"deepseek-v4-flash"}}
     < frame request session/prompt session=main id=4 {"content":[]}
     > 2 end
-    < close end of input
     > 3 frame reply session/open session=main id=3 {}
     > 4 frame reply session/prompt session=main id=4 {"messageId":"m1"}
+    < unit {"jsonrpc":"2.0","id":"p1","result":{"messageId":"m1"}}
+    < close end of input
     > 5 unit {"id":1,"method":"probe"}
     > 6 drain shutdown
     "#);
@@ -235,7 +236,7 @@ fn c_39_the_end_of_input_answers_nobody_and_closes() {
 }
 
 #[test]
-fn behind_the_end_of_input_only_shutdowns_are_answered() {
+fn behind_the_end_of_input_everything_that_is_owed_is_answered() {
     assert_snapshot!(ready(&[
         r#"1 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}"#,
         SHUTDOWN_A,
@@ -251,6 +252,7 @@ fn behind_the_end_of_input_only_shutdowns_are_answered() {
     < frame request host/shutdown id=5 {}
     > 2 end
     > 3 frame failure session/open session=main id=3 {"code":"shutting-down","message":"?","details":{}}
+    < unit {"jsonrpc":"2.0","id":"p1","error":{"code":-32603,"message":"SDK server is shutting down"}}
     > 4 frame failure session/prompt session=main id=4 {"code":"shutting-down","message":"?","details":{}}
     > 5 frame reply host/shutdown id=5 {}
     < unit {"jsonrpc":"2.0","id":"sd-1","result":{}}
@@ -309,4 +311,25 @@ fn a_client_that_lags_is_let_go_as_if_it_had_gone() {
         assert_eq!(said.last().map(String::as_str), Some(reason));
         assert_eq!(said.len(), 3, "two frames, then the close and nothing behind it: {said:?}");
     }
+}
+
+#[test]
+fn a_handshake_that_was_read_is_answered_behind_the_end_of_input() {
+    assert_snapshot!(play(&[
+        r#"1 unit {"id":1,"method":"initialize","params":{"cwd":"/src","provider":"p","model":"m"}}"#,
+        "2 end",
+        "3 frame reply models/check id=1 {}",
+        "4 frame notice session/status session=x {\"status\":\"idle\"}",
+        "5 frame reply events/subscribe id=2 {}",
+    ]), @r#"
+    > 1 unit {"id":1,"method":"initialize","params":{"cwd":"/src","provider":"p","model":"m"}}
+    < frame request models/check id=1 {"provider":"p","model":"m"}
+    > 2 end
+    > 3 frame reply models/check id=1 {}
+    < frame request events/subscribe id=2 {"scope":"all","topics":["events","status","subagents","sessions"]}
+    > 4 frame notice session/status session=x {"status":"idle"}
+    > 5 frame reply events/subscribe id=2 {}
+    < unit {"jsonrpc":"2.0","id":1,"result":{"serverInfo":{"name":"deepseek-harness-sdk-runtime","version":"0.0.1"}}}
+    < close end of input
+    "#);
 }

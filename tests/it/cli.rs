@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::support::{
     bench::{Bench, form_a, store},
+    client::{Client, error},
     model_server::ModelServer,
     place::{Place, text},
     process::{Launch, built},
@@ -23,32 +24,74 @@ fn launch(place: &Place, arguments: &[&str]) -> Launch {
 #[test]
 fn mistakes_on_the_command_line_are_explained() {
     let place = Place::new();
-    assert_snapshot!(shown(&place, &["--nope"]), @"");
-    assert_snapshot!(shown(&place, &["stdio", "sdk", "--nope"]), @"");
-    assert_snapshot!(shown(&place, &["stdoi", "sdk"]), @"");
-    assert_snapshot!(shown(&place, &["stdio", "skd"]), @"");
-    assert_snapshot!(shown(&place, &["stdio"]), @"");
+    assert_snapshot!(shown(&place, &["--nope"]), @r#"
+    exit 1
+    stderr: transom: unknown option "--nope"; known are `--profile`, `--patch`, `--version`, `--help`
+    "#);
+    assert_snapshot!(shown(&place, &["stdio", "sdk", "--nope"]), @r#"
+    exit 2
+    stderr: error: unexpected argument '--nope' found
+    stderr: 
+    stderr:   tip: to pass '--nope' as a value, use '-- --nope'
+    stderr: 
+    stderr: Usage: transom stdio <DOOR>
+    stderr: 
+    stderr: For more information, try '--help'.
+    "#);
+    assert_snapshot!(shown(&place, &["stdoi", "sdk"]), @r#"
+    exit 1
+    stderr: transom: the argument "sdk" is one too many; one configuration is run
+    "#);
+    assert_snapshot!(shown(&place, &["stdio", "skd"]), @r#"
+    exit 1
+    stderr: transom: unknown door "skd"; did you mean "sdk"?
+    "#);
+    assert_snapshot!(shown(&place, &["stdio"]), @r#"
+    exit 2
+    stderr: error: the following required arguments were not provided:
+    stderr:   <DOOR>
+    stderr: 
+    stderr: Usage: transom stdio <DOOR>
+    stderr: 
+    stderr: For more information, try '--help'.
+    "#);
 }
 
 #[test]
 fn an_unreadable_manifest_is_named() {
     let place = Place::new();
-    assert_snapshot!(shown(&place, &["run", "--manifest", "nowhere.toml"]), @"");
+    assert_snapshot!(shown(&place, &["run", "--manifest", "nowhere.toml"]), @r#"
+    exit 1
+    stderr: transom: nowhere.toml: cannot be read: No such file or directory (os error 2)
+    "#);
     place.file(
         "cwd/wrong.toml",
         "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlistne = \"sdk.sock\"\n",
     );
-    assert_snapshot!(shown(&place, &["run", "--manifest", "wrong.toml"]), @"");
+    assert_snapshot!(shown(&place, &["run", "--manifest", "wrong.toml"]), @r#"
+    exit 1
+    stderr: transom: wrong.toml:1:7: [door.sdk] is on `unix` and has no `listen`; add the path of its socket
+    stderr: wrong.toml:4:1: unknown key `listne` in [door.sdk]; did you mean `listen`?
+    "#);
     place.file("cwd/binary.toml", b"[door\xff]");
-    assert_snapshot!(shown(&place, &["run", "--manifest", "binary.toml"]), @"");
+    assert_snapshot!(shown(&place, &["run", "--manifest", "binary.toml"]), @r#"
+    exit 1
+    stderr: transom: binary.toml:1:6: the byte 0xff is not UTF-8; save the file as UTF-8
+    "#);
 }
 
 #[test]
 fn a_component_can_be_looked_at() {
     let place = Place::new();
     place.file("cwd/prose.wasm", "once upon a time");
-    assert_snapshot!(shown(&place, &["inspect", "prose.wasm"]), @"");
-    assert_snapshot!(shown(&place, &["inspect", "nowhere.wasm"]), @"");
+    assert_snapshot!(shown(&place, &["inspect", "prose.wasm"]), @r#"
+    exit 1
+    stderr: transom: prose.wasm: the file is not WebAssembly: it begins with 6f 6e 63 65 20 75 70 6f, a component begins with 00 61 73 6d 0d 00 01 00
+    "#);
+    assert_snapshot!(shown(&place, &["inspect", "nowhere.wasm"]), @r#"
+    exit 1
+    stderr: transom: cannot read nowhere.wasm: No such file or directory (os error 2)
+    "#);
     let finished = launch(&place, &["inspect", text(&built("components/sdk.wasm"))]).run("");
     assert_eq!(finished.code, 0, "{finished:?}");
     assert!(finished.stdout.contains("imports  nothing"), "{finished:?}");
@@ -73,14 +116,28 @@ fn a_stored_session_can_be_exported() {
     assert_eq!(bench.stored("main"), bench.client.events("main"));
 
     let store = store(&bench.place);
-    assert_snapshot!(shown(&bench.place, &["export", "nobody", "--store", text(&store)]), @"");
-    assert_snapshot!(shown(&bench.place, &["export", "main", "--store", "nowhere.db"]), @"");
+    assert_snapshot!(shown(&bench.place, &["export", "nobody", "--store", text(&store)]), @r#"
+    exit 1
+    stderr: transom: session "nobody" is not in the store <place>/home/sessions/transom.db
+    "#);
+    assert_snapshot!(shown(&bench.place, &["export", "main", "--store", "nowhere.db"]), @r#"
+    exit 1
+    stderr: transom: cannot open the session store <place>/cwd/nowhere.db: there is no store "<place>/cwd/nowhere.db"
+    "#);
 }
 
 #[test]
 fn a_prompt_needs_neither_key_nor_network() {
     let place = Place::new();
-    assert_snapshot!(shown(&place, &["prompt", "hello"]), @"");
+    let finished = launch(&place, &["prompt", "hello"]).run("");
+    assert_eq!(finished.code, 0, "{finished:?}");
+    assert_snapshot!(finished.stdout, @"Hello! I am the scripted model: no key, no network, the same answers every time. Ask me to show you a tool call, to show you reasoning or to count slowly; anything else I repeat.");
+    let session = finished.stderr.trim_end().strip_prefix("scripted, session ").expect("who answered, and where");
+
+    // What was said can be read again.
+    let exported = launch(&place, &["export", session]).run("");
+    assert_eq!(exported.code, 0, "{exported:?}");
+    assert!(exported.stdout.contains("I am the scripted model"), "{exported:?}");
 }
 
 #[test]
@@ -103,17 +160,26 @@ fn a_prompt_reaches_the_configured_model() {
 #[test]
 fn a_prompt_without_a_key_says_what_is_missing() {
     let place = Place::new();
-    assert_snapshot!(shown(&place, &["prompt", "--provider", "deepseek-official", "hello"]), @"");
+    assert_snapshot!(shown(&place, &["prompt", "--provider", "deepseek-official", "hello"]), @r#"
+    exit 1
+    stderr: transom: no key: set DEEPSEEK_API_KEY, or use `--provider scripted`, which needs none
+    "#);
 }
 
-/// The store belongs to one process at a time.
+/// Each process appends to the sessions that it opened itself.
 #[test]
-fn a_store_in_use_is_not_opened_twice() {
+fn two_processes_share_a_store() {
     let mut bench = Bench::ready();
     bench.client.turn("main", "PROMPT: PLAIN");
-    let finished = form_a(&bench.place, &bench.model).run("");
-    assert_eq!((finished.code, finished.stdout.as_str()), (1, ""), "{finished:?}");
-    assert!(finished.stderr.contains("in use by another process"), "{finished:?}");
-    // Reading needs no lock.
+    let mut other = Client::new(form_a(&bench.place, &bench.model).start());
+    other.initialize(text(&bench.place.cwd));
+    other.prompt("p", "main", "PROMPT: PLAIN");
+    assert_eq!(error(&other.next()), "-32603 session \"main\" already exists");
+    other.turn("other", "PROMPT: PLAIN");
+    bench.client.turn("main", "PROMPT: PLAIN");
+    assert_eq!(other.shut_down(), 0);
+    bench.client.turn("main", "PROMPT: PLAIN");
+    assert_eq!(bench.client.shut_down(), 0);
     assert_eq!(bench.stored("main"), bench.client.events("main"));
+    assert_eq!(bench.stored("other"), other.events("other"));
 }

@@ -39,6 +39,7 @@ fn manifest(place: &Place, components: &[(&str, &Path)]) -> Launch {
         "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlisten = \"sdk.sock\"\nroute-map = { deepseek-official = \"scripted\" }\n\n[store]\npath = \"store.db\"\n",
     );
     for (name, source) in components {
+        let name = door_name(name);
         let (source, policy) = (text(source), text(&policy));
         write!(
             manifest,
@@ -48,6 +49,11 @@ fn manifest(place: &Place, components: &[(&str, &Path)]) -> Launch {
     }
     let file = place.file("transom.toml", manifest);
     Launch::new(["run", "--manifest", text(&file)]).directory(&place.cwd).env("HOME", place.root())
+}
+
+/// What a manifest may call a component whose program has this name.
+fn door_name(program: &str) -> String {
+    program.replace('_', "-")
 }
 
 impl Deployment {
@@ -66,7 +72,7 @@ impl Deployment {
     }
 
     fn door(&self, name: &str) -> Client<Socket> {
-        Client::new(Socket::connect(&self.place.root().join(format!("{name}.sock"))))
+        Client::new(Socket::connect(&self.place.root().join(format!("{}.sock", door_name(name)))))
     }
 
     /// The good door answers, on a new connection and with a whole turn.
@@ -120,7 +126,7 @@ fn contained(name: &str, word: &str) {
     assert_eq!(deployment.process.exit(), 0, "{}", deployment.process.diagnostics());
     let said = deployment.process.diagnostics();
     assert!(
-        said.contains(name) && said.contains("sha256:"),
+        said.contains(&door_name(name)) && said.contains("sha256:"),
         "the log names the component and its digest: {said}"
     );
 }
@@ -180,7 +186,7 @@ fn refused(name: &str, file: &Path, why: &str) {
     let finished: Finished = manifest(&place, &[(name, file)]).run("");
     assert_eq!(finished.code, 1, "{finished:?}");
     assert_eq!(finished.stdout, "", "no door was opened: {finished:?}");
-    for said in [text(file), name, why] {
+    for said in [text(file), &door_name(name), why] {
         assert!(finished.stderr.contains(said), "{said:?} is not in {:?}", finished.stderr);
     }
 }

@@ -153,6 +153,8 @@ pub struct Agent {
     /// Waking input came while an aborted activity was still ending (L-50).
     latched: bool,
     disposing: bool,
+    /// Why the log could not be written.
+    failure: Option<String>,
     tokens: u64,
 }
 
@@ -161,8 +163,8 @@ pub struct Agent {
 enum Activity {
     Idle,
     Running(Turn),
-    /// The log cannot be written any more.
-    Broken(String),
+    /// The log cannot be written any more; `failure` says why.
+    Broken,
     Disposed,
 }
 
@@ -178,6 +180,7 @@ impl Agent {
             activity: Activity::Idle,
             latched: false,
             disposing: false,
+            failure: None,
             tokens: 0,
         }
     }
@@ -197,7 +200,7 @@ impl Agent {
     pub fn status(&self) -> Status {
         match self.activity {
             Activity::Running(_) => Status::Running,
-            Activity::Idle | Activity::Broken(_) | Activity::Disposed => Status::Idle,
+            Activity::Idle | Activity::Broken | Activity::Disposed => Status::Idle,
         }
     }
 
@@ -212,10 +215,7 @@ impl Agent {
 
     /// Why the agent takes nothing any more: its log could not be written.
     pub fn broken(&self) -> Option<&str> {
-        match &self.activity {
-            Activity::Broken(why) => Some(why),
-            Activity::Idle | Activity::Running(_) | Activity::Disposed => None,
-        }
+        self.failure.as_deref()
     }
 
     /// A user's message: queued, logged, and claimed at once where the agent is idle (L-23, L-24).
@@ -265,14 +265,14 @@ impl Agent {
             match &self.activity {
                 Activity::Idle => self.wake(out, now),
                 Activity::Running(_) => self.latched |= aborted,
-                Activity::Broken(_) | Activity::Disposed => {}
+                Activity::Broken | Activity::Disposed => {}
             }
         }
         Ok(())
     }
 
     fn accepts(&self, message: &Message) -> Result<(), Failure> {
-        if let Activity::Broken(why) = &self.activity {
+        if let Some(why) = &self.failure {
             return Err(Failure::new(Code::StoreFailed, why.clone()));
         }
         if self.disposing {
@@ -345,7 +345,7 @@ impl Agent {
         inbox: InboxFate,
         drain_ms: u64,
     ) {
-        if matches!(self.activity, Activity::Broken(_) | Activity::Disposed) {
+        if matches!(self.activity, Activity::Broken | Activity::Disposed) {
             return;
         }
         if inbox == InboxFate::Clear {
@@ -429,21 +429,22 @@ impl Agent {
     }
 
     fn break_down(&mut self, out: &mut Vec<Effect>, why: String) {
-        match mem::replace(&mut self.activity, Activity::Broken(why.clone())) {
+        self.failure.get_or_insert(why.clone());
+        match mem::replace(&mut self.activity, Activity::Broken) {
             Activity::Running(turn) => {
                 turn.stop_everything(out);
                 let failure = LlmFailure::new("UNKNOWN", why);
                 out.push(Effect::Live(turn.error(failure)));
                 out.push(Effect::Live(Live::Status(Status::Idle)));
             }
-            Activity::Idle | Activity::Broken(_) => {}
+            Activity::Idle | Activity::Broken => {}
             Activity::Disposed => self.activity = Activity::Disposed,
         }
         self.leave_if_disposed(out);
     }
 
     fn leave_if_disposed(&mut self, out: &mut Vec<Effect>) {
-        if self.disposing && matches!(self.activity, Activity::Idle | Activity::Broken(_)) {
+        if self.disposing && matches!(self.activity, Activity::Idle | Activity::Broken) {
             self.activity = Activity::Disposed;
             out.push(Effect::Disposed);
         }

@@ -1,183 +1,20 @@
 //! The unix carrier with a real host behind it: who may connect, what a slow peer costs, how it ends.
 
+#[cfg(test)]
+mod house;
+
 use std::{
-    collections::HashMap,
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::{Path, PathBuf},
-    sync::Arc,
+    io::{Read, Write},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     time::Duration,
 };
 
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use tokio::{
-    runtime::{Handle, Runtime},
-    sync::watch,
-    task::JoinHandle,
-};
-use transom_harness::agent::AgentConfig;
-use transom_io::{
-    Core, Host, OpenDoor, Ports,
-    unix::{BindError, Socket},
-};
-use transom_model::{Providers, Scripted, scripted::Script};
-use transom_router::{HostFacts, Reach, Router};
-use transom_store::{Durability, SqliteStore};
-use transom_tools::{Options, Registry};
+use serde_json::json;
+use transom_io::unix::{BindError, Socket};
 
-/// Longest wait for anything; nothing here takes a tenth of it.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A host with the native door on a socket.
-struct House {
-    path: PathBuf,
-    stop: watch::Sender<bool>,
-    serving: Option<JoinHandle<()>>,
-    runtime: Runtime,
-    _directory: TempDir,
-}
-
-impl House {
-    fn new(script: &str, limits: &str) -> House {
-        let directory = TempDir::new().unwrap();
-        let path = directory.path().join("run/frames.sock");
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-        let (stop, stopping) = watch::channel(false);
-        let serving = runtime.block_on(async {
-            let (host, inbox) = Host::new();
-            let facts = HostFacts {
-                version: "0".into(),
-                directory: "/".into(),
-                doors: vec!["frames".to_owned()],
-                sessions_max: 100,
-            };
-            let router = Router::new(facts, AgentConfig::default(), [1; 32]);
-            let store = directory.path().join("store.db");
-            let store = SqliteStore::open(&store, Durability::Process, host.commits()).unwrap();
-            let script: Script = script.parse().unwrap();
-            let models = Providers::new(Handle::current()).with("scripted", Scripted::new(script));
-            let spills = directory.path().join("spill");
-            let tools = Registry::new(Options::new(
-                Handle::current(),
-                Vec::new(),
-                spills,
-                directory.path(),
-            ));
-            let ports = Ports {
-                door_models: HashMap::new(),
-                models: Arc::new(models),
-                tools: Arc::new(tools.unwrap()),
-                store: Arc::new(store),
-            };
-            tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
-            let door = frames_door(limits);
-            let socket = Socket::bind(&path).unwrap();
-            tokio::spawn(socket.serve(host, door, stopping))
-        });
-        House { path, stop, serving: Some(serving), runtime, _directory: directory }
-    }
-
-    fn peer(&self) -> Peer {
-        Peer::connect(&self.path)
-    }
-
-    /// Asks for an orderly end and waits for it.
-    fn end(&mut self) {
-        self.stop.send_replace(true);
-        let serving = self.serving.take().unwrap();
-        self.runtime
-            .block_on(async { tokio::time::timeout(PATIENCE, serving).await })
-            .unwrap()
-            .unwrap();
-    }
-}
-
-fn frames_door(limits: &str) -> OpenDoor {
-    let built_in = transom_doors::find("frames").unwrap();
-    let transom_doors::DoorCodec::Native(source) = built_in.codec else {
-        panic!("frames is native")
-    };
-    let text = built_in.policy_text.split("[limits]").next().unwrap();
-    let policy =
-        transom_policy::Policy::parse("test", &format!("{text}[limits]\n{limits}")).unwrap();
-    OpenDoor {
-        name: "frames".into(),
-        source: source(),
-        policy: Arc::new(policy),
-        framing: built_in.framing,
-        options: "{}".into(),
-        reach: Reach::All,
-        directory: "/".into(),
-    }
-}
-
-/// A peer that speaks frames and blocks.
-struct Peer {
-    stream: UnixStream,
-    reader: BufReader<UnixStream>,
-    asked: u64,
-}
-
-impl Peer {
-    fn connect(path: &Path) -> Peer {
-        let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let reader = BufReader::new(stream.try_clone().unwrap());
-        Peer { stream, reader, asked: 0 }
-    }
-
-    fn ask(&mut self, name: &str, session: Option<&str>, body: Value) {
-        self.asked += 1;
-        let mut frame =
-            json!({ "kind": "request", "id": self.asked.to_string(), "name": name, "body": body });
-        if let Some(session) = session {
-            frame["session"] = json!(session);
-        }
-        self.stream.write_all(format!("{frame}\n").as_bytes()).unwrap();
-    }
-
-    fn next(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        match self.reader.read_line(&mut line) {
-            Ok(0) => None,
-            Ok(_) => Some(serde_json::from_str(&line).unwrap()),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    fn until(&mut self, found: impl Fn(&Value) -> bool) -> Vec<Value> {
-        let mut frames = Vec::new();
-        loop {
-            let frame = self.next().expect("the host closed the connection");
-            let is_it = found(&frame);
-            frames.push(frame);
-            if is_it {
-                return frames;
-            }
-        }
-    }
-
-    /// Opens a session and watches it.
-    fn open(&mut self, session: &str) {
-        let route = json!({ "provider": "scripted", "model": "m" });
-        self.ask("session/open", Some(session), json!({ "want": "new", "route": route }));
-        let watch = json!({ "scope": "session", "topics": ["events", "status"] });
-        self.ask("events/subscribe", Some(session), watch);
-        self.until(|frame| frame["name"] == "events/subscribe");
-    }
-
-    fn prompt(&mut self, session: &str, text: &str) {
-        let content = json!({ "content": [{ "type": "text", "text": text }] });
-        self.ask("session/prompt", Some(session), content);
-    }
-}
-
-fn idle(frame: &Value) -> bool {
-    frame["name"] == "session/status" && frame["body"]["status"] == "idle"
-}
+use crate::house::{House, idle};
 
 const ECHO: &str = r#"{"rules": [{"answer": [{"text": "you said {{prompt}}"}]}]}"#;
 

@@ -16,11 +16,11 @@ struct Departure {
 }
 
 const DEPARTURES: [Departure; 1] = [
-    // The version is the program's own.
+    // Name and version are the program's own.
     Departure {
         case: "--version",
         rule: "S-204",
-        stdout: Some(&[concat!(env!("CARGO_PKG_VERSION"))]),
+        stdout: Some(&[concat!("transom ", env!("CARGO_PKG_VERSION"))]),
     },
 ];
 

@@ -1,7 +1,12 @@
 //! The one thread that writes: takes what waits, stores it in one transaction, reports in order.
 //! Who waits and for how long is `queue.rs`.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    panic::{self, AssertUnwindSafe},
+    path::PathBuf,
+    sync::Arc,
+};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use transom_frame::SessionId;
@@ -48,7 +53,17 @@ impl Writer {
             tracing::warn!(%error, path = %path.display(), "a power loss may take the new store");
         }
         while let Some(batch) = queue.take() {
-            self.store(batch);
+            let numbers = batch.events.first().zip(batch.events.last());
+            let numbers = numbers.map(|(first, last)| (first.append.number, last.append.number));
+            // Whoever waits for this batch must hear of it, whatever goes wrong in here.
+            let stored = panic::catch_unwind(AssertUnwindSafe(|| self.store(batch)));
+            if stored.is_err() {
+                self.ends.clear();
+                if let Some((from, through)) = numbers {
+                    let message = "the store failed inside; its log says how".to_owned();
+                    (self.sink)(Commit::Failed { from, through, message });
+                }
+            }
         }
         let cut = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = cut {

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 
 fn program() -> anyhow::Result<u8> {
     let environment = Environment::of_process()?;
-    telemetry::start(&environment);
+    telemetry::start(&environment)?;
     let arguments: Vec<String> =
         env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     // Subcommands first; everything else is a launch form (decision 51).

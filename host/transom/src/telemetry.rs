@@ -2,24 +2,34 @@
 
 use std::io::{self, IsTerminal};
 
+use anyhow::{Context as _, bail};
 use tracing_subscriber::EnvFilter;
 
 use crate::environment::Environment;
 
-/// Starts logging. `TRANSOM_LOG` chooses what (for example `info` or `transom_io=debug`), `TRANSOM_LOG_FORMAT=json`
-/// how; without them warnings are shown as text.
-pub(crate) fn start(environment: &Environment) {
-    let filter = environment
-        .get("TRANSOM_LOG")
-        .and_then(|text| EnvFilter::try_new(text).ok())
-        .unwrap_or_else(|| EnvFilter::new("warn"));
+/// Starts logging. `TRANSOM_LOG` chooses what (for example `info` or `transom_io=debug`), `TRANSOM_LOG_FORMAT`
+/// how (`text` or `json`); without them warnings are shown as text.
+pub(crate) fn start(environment: &Environment) -> anyhow::Result<()> {
+    let wanted = environment.given("TRANSOM_LOG").unwrap_or("warn");
+    let filter = EnvFilter::try_new(wanted).with_context(|| {
+        format!(
+            "TRANSOM_LOG={wanted:?} chooses nothing; right would be `info` or `transom_io=debug`"
+        )
+    })?;
     let colour =
         io::stderr().is_terminal() && environment.get("NO_COLOR").is_none_or(str::is_empty);
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(colour);
-    if environment.get("TRANSOM_LOG_FORMAT") == Some("json") {
-        log.json().init();
-    } else {
-        log.init();
+    let log = tracing_subscriber::fmt()
+        // A standard error that cannot be written must not take the program with it.
+        .log_internal_errors(false)
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(colour);
+    match environment.given("TRANSOM_LOG_FORMAT").unwrap_or("text") {
+        "text" => log.init(),
+        "json" => log.json().init(),
+        other => {
+            bail!("TRANSOM_LOG_FORMAT={other:?} is no format; right would be `text` or `json`")
+        }
     }
+    Ok(())
 }

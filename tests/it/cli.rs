@@ -132,7 +132,11 @@ fn a_prompt_needs_neither_key_nor_network() {
     let finished = launch(&place, &["prompt", "hello"]).run("");
     assert_eq!(finished.code, 0, "{finished:?}");
     assert_snapshot!(finished.stdout, @"Hello! I am the scripted model: no key, no network, the same answers every time. Ask me to show you a tool call, to show you reasoning or to count slowly; anything else I repeat.");
-    let session = finished.stderr.trim_end().strip_prefix("scripted, session ").expect("who answered, and where");
+    let session = finished
+        .stderr
+        .trim_end()
+        .strip_prefix("scripted, session ")
+        .expect("who answered, and where");
 
     // What was said can be read again.
     let exported = launch(&place, &["export", session]).run("");

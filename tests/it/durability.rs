@@ -10,7 +10,7 @@ use crate::support::{
     bench::{Bench, export},
     client::{error, event_text},
     model_server::{Piece, Reply, delta, event, finish, usage},
-    wire::{PATIENCE, Wire},
+    wire::PATIENCE,
 };
 
 #[test]

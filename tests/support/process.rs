@@ -7,7 +7,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::{BufRead, BufReader, Read, Write},
-    os::unix::process::ExitStatusExt,
+    os::{fd::AsRawFd, unix::process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, ExitStatus, Stdio},
     sync::{
@@ -166,12 +166,23 @@ pub struct Process {
     errors_end: Receiver<()>,
     exit: Receiver<ExitStatus>,
     ended: Option<ExitStatus>,
+    /// What the system calls the pipes of the wire, for example `pipe:[4711]`.
+    pub pipes: [String; 2],
 }
 
 impl Process {
     fn new(mut child: Child) -> Process {
         let pid = Pid::from_raw(i32::try_from(child.id()).expect("a process id"));
         let input = child.stdin.take();
+        let called = |descriptor: i32| {
+            let name =
+                fs::read_link(format!("/proc/self/fd/{descriptor}")).expect("an open descriptor");
+            name.to_string_lossy().into_owned()
+        };
+        let pipes = [
+            called(input.as_ref().expect("a piped input").as_raw_fd()),
+            called(child.stdout.as_ref().expect("a piped output").as_raw_fd()),
+        ];
         let (line, lines) = mpsc::sync_channel(LINES_MAX);
         let output = child.stdout.take().expect("a piped output");
         thread::spawn(move || {
@@ -205,7 +216,7 @@ impl Process {
                 let _ = status.send(ended);
             }
         });
-        Process { pid, input, lines: Some(lines), errors, errors_end, exit, ended: None }
+        Process { pid, input, lines: Some(lines), errors, errors_end, exit, ended: None, pipes }
     }
 
     /// Stops listening. The pipe breaks once the program has written something more.
@@ -243,10 +254,17 @@ impl Process {
     /// The lines that were written before it was killed; one that was cut off was never said.
     pub fn last_words(&mut self) -> Vec<String> {
         let lines = self.lines.take().expect("the output is open");
-        let whole = lines
-            .iter()
-            .filter_map(|line| String::from_utf8(line.strip_suffix(b"\n")?.to_vec()).ok());
-        whole.collect()
+        let mut whole = Vec::new();
+        loop {
+            match lines.recv_timeout(PATIENCE) {
+                Ok(bytes) => {
+                    let line = bytes.strip_suffix(b"\n").map(<[u8]>::to_vec);
+                    whole.extend(line.and_then(|line| String::from_utf8(line).ok()));
+                }
+                Err(RecvTimeoutError::Disconnected) => return whole,
+                Err(RecvTimeoutError::Timeout) => panic!("somebody holds the output open"),
+            }
+        }
     }
 
     /// From now on no file that the program writes may grow: what a full disk looks like.

@@ -1,11 +1,16 @@
 //! Carrier `stdio`: one peer on the process's own input and output. The transport takes both for
 //! itself; whatever else prints to standard output reaches standard error instead (S-136).
 
-use std::{fs::File, io, os::fd::OwnedFd, pin::Pin};
+use std::{
+    fs::File,
+    io,
+    os::fd::{AsFd, OwnedFd},
+    pin::Pin,
+};
 
 use nix::{
     sys::stat::{SFlag, fstat},
-    unistd::{dup, dup2_stdin, dup2_stdout},
+    unistd::{dup2_stdin, dup2_stdout},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -27,8 +32,9 @@ pub type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 /// Takes standard input and output. Afterwards descriptor 0 reads nothing and descriptor 1 writes to
 /// standard error.
 pub fn take() -> io::Result<Taken> {
-    let input = dup(io::stdin())?;
-    let output = dup(io::stdout())?;
+    // Closed on `exec`: no child may hold the wire open, let alone write to it.
+    let input = io::stdin().as_fd().try_clone_to_owned()?;
+    let output = io::stdout().as_fd().try_clone_to_owned()?;
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(io::stderr())?;
     Ok(Taken { input, output })

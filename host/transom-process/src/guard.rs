@@ -43,6 +43,14 @@ impl Guard {
         Guard { shell: None, groups: BTreeSet::new() }
     }
 
+    /// Starts the guard where there is none. To be called before a child is born: afterwards telling
+    /// takes less time than a shell needs to have children of its own.
+    pub(crate) fn stand(&mut self) {
+        if self.shell.is_none() {
+            self.start_over();
+        }
+    }
+
     /// From now on this group dies with the host.
     pub(crate) fn watch(&mut self, group: u32) {
         self.groups.insert(group);
@@ -50,6 +58,10 @@ impl Guard {
             return;
         }
         // Not started yet, or gone: somebody ended it.
+        self.start_over();
+    }
+
+    fn start_over(&mut self) {
         if let Err(error) = self.restart() {
             warn!(%error, "no guard against orphans: grandchildren may outlive a killed host");
         }

@@ -62,6 +62,10 @@ impl Spawner {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).release(group);
     }
 
+    fn stand_guard(&self) {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).stand();
+    }
+
     fn watch(&self, group: u32) {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).watch(group);
     }
@@ -76,6 +80,7 @@ impl fmt::Debug for Spawner {
 fn run(runtime: &Handle, inbox: &mpsc::Receiver<Request>) {
     let _entered = runtime.enter();
     while let Ok(Request { command, spawner, reply }) = inbox.recv() {
+        spawner.stand_guard();
         // The runtime panics when it is asked for pipes while it shuts down.
         let child = catch_unwind(AssertUnwindSafe(|| command.start()));
         let result = child.unwrap_or(Err(SpawnError::Closed)).and_then(|child| {

@@ -71,7 +71,9 @@ impl Queue {
             let bytes = append.text.len();
             let refused = match state.phase {
                 Phase::Closing | Phase::Closed => Some("the store is closing"),
-                Phase::Open if bytes > WAITING_BYTES_MAX.saturating_sub(state.bytes) => {
+                // Whatever its size, an event is taken while less than the limit waits: a prompt of the
+                // longest unit must not fail on an idle store.
+                Phase::Open if state.bytes >= WAITING_BYTES_MAX => {
                     Some("the store is too far behind: the limit of waiting events is reached")
                 }
                 Phase::Open => None,

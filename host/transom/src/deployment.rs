@@ -94,6 +94,9 @@ pub(crate) fn start(
         )
     })?;
 
+    // Names only: what they hold is nobody's to read (L-84).
+    tracing::info!(withheld = ?tools.withheld(), "variables that shells do not get");
+
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment);
     let durability = match manifest.store.durability {

@@ -35,6 +35,9 @@ fn main() -> ExitCode {
 }
 
 fn program() -> anyhow::Result<u8> {
+    // Other processes of this user, shells of the model among them, must not read the environment, and with
+    // it the key, from /proc. Where that cannot be had the program runs all the same.
+    let _ = nix::sys::prctl::set_dumpable(false);
     let environment = Environment::of_process()?;
     telemetry::start(&environment)?;
     let arguments: Vec<String> =

@@ -9,6 +9,7 @@ use super::{probe, probed};
 use crate::support::{
     bench::{Bench, export, store},
     client::{error, events, is_idle, kind, of_type, prompt},
+    model_server::{Reply, delta, finish, usage},
     vector::{self, What},
     wire::Wire,
 };
@@ -283,4 +284,27 @@ fn c_35_a_stored_session_is_not_taken_again() {
     assert_eq!(error(&bench.client.next()), "-32603 session \"main\" already exists");
     assert_eq!(bench.client.shut_down(), 0);
     assert_eq!(export(&bench.place, "main"), before);
+}
+
+/// S-136: the wire belongs to the transport alone. A child that inherited it could write frames, and would keep
+/// the client from seeing the end of output.
+#[test]
+fn a_tool_cannot_reach_the_wire() {
+    let mut bench = Bench::ready();
+    let arguments = json!({"command": "readlink /proc/$$/fd/*", "description": "Looks around"});
+    let call = json!({"tool_calls": [{
+        "index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "bash", "arguments": arguments.to_string()},
+    }]});
+    bench.model.on("TOOL", Reply::events(&[delta(call), finish("tool_calls"), usage()]));
+    let events = events(&bench.client.turn("main", "PROMPT: TOOL"), "main");
+    let block = &of_type(&events, "tool/result")[0]["data"]["message"]["content"][0];
+    let open = block["content"][0]["text"].as_str().expect("what the shell has open");
+    assert!(open.contains("/dev/null") && open.contains("pipe:"), "{open}");
+    for pipe in &bench.client.wire.pipes {
+        assert!(
+            !open.contains(pipe.as_str()),
+            "{pipe} is the wire, and a child has it open:\n{open}"
+        );
+    }
 }

@@ -94,6 +94,25 @@ fn a_store_is_shared_with_a_process_that_writes() {
     assert!(store.find(&"mine".into()).unwrap().is_some());
 }
 
+#[test]
+fn a_panic_in_the_writer_is_a_failed_commit() {
+    let directory = TempDir::new().unwrap();
+    let (report, reports) = mpsc::sync_channel(16);
+    let sink = Box::new(move |commit: Commit| {
+        let panics = commit == Commit::Through(1);
+        report.send(commit).unwrap();
+        assert!(!panics, "as a bug in whoever listens would");
+    });
+    let store =
+        SqliteStore::open(&directory.path().join("store.db"), Durability::Process, sink).unwrap();
+    store.append(vec![super::event(1, "main", 0, "{}")]);
+    assert_eq!(reports.recv().unwrap(), Commit::Through(1));
+    assert!(matches!(reports.recv().unwrap(), Commit::Failed { from: 1, through: 1, .. }));
+    store.append(vec![super::event(2, "other", 0, "{}")]);
+    assert_eq!(reports.recv().unwrap(), Commit::Through(2), "and the writer goes on");
+    store.close().unwrap();
+}
+
 /// The process to be killed, and its output.
 struct Appending {
     child: Child,

@@ -1,6 +1,7 @@
 //! The integration tests: one module for each question, on top of `support`.
 #![allow(
     dead_code,
+    unreachable_pub,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,

@@ -6,7 +6,7 @@ use std::{fs, ops::RangeInclusive};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::vector::{Line, What, folder, parse};
+use super::vector::{self, Line, What, folder};
 
 /// One departure.
 #[derive(Debug, Clone)]
@@ -72,9 +72,13 @@ pub fn all() -> Vec<Departure> {
     let path = folder().join("departures.toml");
     let text =
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let raw: RawFile =
-        toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    raw.departure.into_iter().map(checked).collect()
+    parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The departures in this text.
+pub fn parse(text: &str) -> Result<Vec<Departure>, toml::de::Error> {
+    let raw: RawFile = toml::from_str(text)?;
+    Ok(raw.departure.into_iter().map(checked).collect())
 }
 
 fn checked(raw: Raw) -> Departure {
@@ -82,7 +86,7 @@ fn checked(raw: Raw) -> Departure {
     let instead: Vec<_> = raw
         .instead
         .iter()
-        .map(|text| parse(text).unwrap_or_else(|error| panic!("{name}: {error} in {text}")))
+        .map(|text| vector::parse(text).unwrap_or_else(|error| panic!("{name}: {error} in {text}")))
         .collect();
     let place = match (raw.lines, raw.event, raw.path) {
         (Some((first, last)), None, None) => Where::Lines(first..=last),

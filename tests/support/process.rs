@@ -64,6 +64,8 @@ pub struct Launch {
     arguments: Vec<OsString>,
     variables: Vec<(String, OsString)>,
     directory: Option<PathBuf>,
+    /// Standard error takes nothing, like a log on a full disk.
+    mute: bool,
 }
 
 impl Launch {
@@ -101,8 +103,19 @@ impl Launch {
         self
     }
 
+    /// With a standard error on which nothing can be written, as if its disk were full.
+    #[must_use]
+    pub fn mute(mut self) -> Launch {
+        self.mute = true;
+        self
+    }
+
     fn command(&self) -> Command {
         let mut command = Command::new(binary());
+        if self.mute {
+            command = Command::new("/bin/sh");
+            command.args(["-c", "exec \"$0\" \"$@\" 2>/dev/full"]).arg(binary());
+        }
         command.args(&self.arguments).env_clear();
         if let Some(path) = env::var_os("PATH") {
             command.env("PATH", path);

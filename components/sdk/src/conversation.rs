@@ -6,13 +6,13 @@
 use std::{mem, sync::Arc};
 
 use transom_guest::{
-    Ending, Excess, Farewell, Fault, FaultKind, Form, Frame, FrameKind, Framing, Input, Machine,
-    Manifest, Millis, Outputs, Setup, Skipped,
+    Ending, Farewell, Fault, FaultKind, Form, Frame, FrameKind, Input, Machine, Manifest, Millis,
+    Outputs, Setup,
 };
 
 use crate::{
     json,
-    message::{Incoming, Method, Request, RequestId, classify, string},
+    message::{self, Incoming, Method, Request, RequestId, classify, string},
     options::{Options, Scope},
     state::{Life, Memory, Pending, STATE_FORMAT, Session, Stage, Subscription, Use},
     translate::{
@@ -23,6 +23,9 @@ use crate::{
 /// Frames that await their reply. A client that has this many requests open has stopped listening; refused beyond
 /// it, the memory of a connection stays below the megabytes that `ID_BYTES_MAX` times this gives.
 pub(crate) const PENDING_MAX: usize = 1024;
+
+/// Bytes of requests that wait for the first handshake, which takes the host well under a millisecond.
+pub(crate) const HELD_BYTES_MAX: usize = 16 << 20;
 
 /// Shutdowns that await their answer: beside the bound above, so that a client can always end.
 pub(crate) const SHUTDOWNS_MAX: usize = 64;
@@ -43,24 +46,7 @@ pub struct Conversation {
 
 impl Machine for Conversation {
     fn describe() -> Manifest {
-        let sends = [
-            "events/subscribe",
-            "host/shutdown",
-            "models/check",
-            "session/directory",
-            "session/open",
-            "session/prompt",
-            "session/wait",
-        ];
-        Manifest {
-            protocol: "sdk".to_owned(),
-            revisions: vec!["0.1.0rc6".to_owned(), "0.2.1rc2".to_owned()],
-            framings: vec![Framing::Lines],
-            sends: sends.map(str::to_owned).to_vec(),
-            headers: Vec::new(),
-            state_format: STATE_FORMAT,
-            resumes: vec![STATE_FORMAT],
-        }
+        translate::manifest()
     }
 
     fn open(_out: &mut Outputs, setup: Setup) -> Result<Conversation, Fault> {
@@ -75,7 +61,7 @@ impl Machine for Conversation {
                 Form::Unfinished => {}
             },
             Input::Frame(frame) => self.frame(out, frame),
-            Input::Skipped(skipped) => note_skipped(out, skipped),
+            Input::Skipped(skipped) => translate::note_skipped(out, skipped),
             Input::End(Ending { broken, .. }) => self.input_ended(out, broken.is_some()),
             Input::Drain(Farewell::Shutdown) => self.input_ended(out, false),
             Input::Drain(Farewell::Replaced) => {}
@@ -98,14 +84,6 @@ impl Machine for Conversation {
     }
 }
 
-fn note_skipped(out: &mut Outputs, skipped: Skipped) {
-    let why = match skipped.why {
-        Excess::TooLong => "too-long",
-        Excess::TooDeep => "too-deep",
-    };
-    out.note("unit-skipped", format!(r#"{{"why":"{why}","bytes":{}}}"#, skipped.bytes));
-}
-
 /// Why a request is answered with an error: the message.
 type Refused = String;
 
@@ -115,18 +93,51 @@ impl Conversation {
         if let Stage::Ending { .. } | Stage::Closed = self.memory.stage {
             return;
         }
-        let line = text(bytes);
+        self.begin(out, message::text(bytes));
+    }
+
+    fn begin(&mut self, out: &mut Outputs, line: String) {
         match classify(&line) {
+            Incoming::Request(request) if self.must_wait(&request, line.len()) => {
+                self.memory.held.push(line);
+            }
             Incoming::Request(request) if !request.unpaired => self.request(out, &request),
             Incoming::Request(_) => {
                 // Everybody behind this door reads ordinary strings, so the text is mended before it is read (S-17).
                 let mut bytes = line.into_bytes();
                 json::mend_unpaired(&mut bytes);
-                if let Incoming::Request(request) = classify(&text(bytes)) {
+                if let Incoming::Request(request) = classify(&message::text(bytes)) {
                     self.request(out, &request);
                 }
             }
             Incoming::Response | Incoming::Notification | Incoming::Ignored => {}
+        }
+    }
+
+    /// Whether a request has to wait for the handshake that was sent ahead of it (S-22, S-138). More of them
+    /// than fit are refused, as they would be without any handshake.
+    fn must_wait(&self, request: &Request<'_>, bytes: usize) -> bool {
+        let held: usize = self.memory.held.iter().map(String::len).sum();
+        self.is_shaking_hands()
+            && request.method().needs_handshake()
+            && self.memory.held.len() < PENDING_MAX
+            && held + bytes <= HELD_BYTES_MAX
+    }
+
+    /// The first handshake is under way.
+    fn is_shaking_hands(&self) -> bool {
+        let checks =
+            || self.memory.pending.values().any(|pending| matches!(pending, Pending::Check { .. }));
+        matches!(self.memory.stage, Stage::Fresh)
+            && (matches!(self.memory.subscription, Subscription::Asked(_)) || checks())
+    }
+
+    /// Serves what has waited, once the handshake has come out either way.
+    fn serve_held(&mut self, out: &mut Outputs) {
+        if !self.memory.held.is_empty() && !self.is_shaking_hands() {
+            for line in mem::take(&mut self.memory.held) {
+                self.begin(out, line);
+            }
         }
     }
 
@@ -340,7 +351,7 @@ impl Conversation {
             Subscription::Asked(waiting) => waiting.len(),
             Subscription::None | Subscription::Made => 0,
         };
-        self.memory.pending.len() + waiting
+        self.memory.pending.len() + waiting + self.memory.held.len()
     }
 }
 
@@ -348,12 +359,6 @@ fn storable(request: &Request<'_>) -> Result<RequestId, Refused> {
     let id = request.id();
     translate::within("the request's id", &id.0, ID_BYTES_MAX)?;
     Ok(id)
-}
-
-/// Bytes that are not UTF-8 become U+FFFD (S-3).
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// What the host says.
@@ -408,6 +413,7 @@ impl Conversation {
             return self.shut_down(out, &request, answer);
         }
         self.answer_to(out, number, pending, answer);
+        self.serve_held(out);
         if let Stage::Ending { failed } = self.memory.stage
             && self.owed() == 0
         {
@@ -582,6 +588,7 @@ impl Conversation {
         self.memory.stage = Stage::Closed;
         self.memory.pending.clear();
         self.memory.sessions.clear();
+        self.memory.held.clear();
         self.memory.subscription = Subscription::None;
         out.close(reason);
     }

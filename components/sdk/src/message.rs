@@ -59,6 +59,20 @@ pub(crate) enum Method {
     Unknown,
 }
 
+impl Method {
+    /// Whether it is refused where no handshake has succeeded (S-48).
+    pub(crate) fn needs_handshake(&self) -> bool {
+        match self {
+            Method::Prompt
+            | Method::Resume
+            | Method::Wait
+            | Method::DirectoryGet
+            | Method::DirectorySet => true,
+            Method::Initialize | Method::Shutdown | Method::Unknown => false,
+        }
+    }
+}
+
 /// A request's id as JSON text, exactly as it is echoed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RequestId(pub(crate) Box<str>);
@@ -250,4 +264,10 @@ fn ecmascript_number(value: f64) -> String {
         },
         None => scientific,
     }
+}
+
+/// Bytes that are not UTF-8 become U+FFFD (S-3).
+pub(crate) fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

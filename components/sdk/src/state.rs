@@ -22,6 +22,8 @@ pub(crate) struct Memory {
     pub(crate) sessions: BTreeMap<Arc<str>, Session>,
     /// Frames that await their reply, by the number that is their id.
     pub(crate) pending: BTreeMap<u64, Pending>,
+    /// Lines that were read while the first handshake was under way and need it.
+    pub(crate) held: Vec<String>,
     /// The number of the last frame asked.
     pub(crate) asked: u64,
 }
@@ -103,6 +105,7 @@ impl Memory {
             subscription: Subscription::None,
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
+            held: Vec::new(),
             asked: 0,
         }
     }
@@ -144,6 +147,10 @@ impl Memory {
         for (number, pending) in &self.pending {
             out.number(*number);
             out.pending(pending);
+        }
+        out.number(self.held.len() as u64);
+        for line in &self.held {
+            out.text(line);
         }
         out.number(self.asked);
         out.0
@@ -277,7 +284,9 @@ impl Unpacker<'_> {
         let pending = self.number()?;
         let pending =
             (0..pending).map(|_| Some((self.number()?, self.pending()?))).collect::<Option<_>>()?;
-        Some(Memory { stage, subscription, sessions, pending, asked: self.number()? })
+        let held = self.number()?;
+        let held = (0..held).map(|_| Some(self.text()?.to_owned())).collect::<Option<_>>()?;
+        Some(Memory { stage, subscription, sessions, pending, held, asked: self.number()? })
     }
 
     fn pending(&mut self) -> Option<Pending> {

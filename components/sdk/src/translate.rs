@@ -3,11 +3,12 @@
 
 use std::borrow::Cow;
 
-use transom_guest::{Frame, FrameKind};
+use transom_guest::{Excess, Frame, FrameKind, Framing, Manifest, Outputs, Skipped};
 
 use crate::{
     json::{Reader, Text, push_text},
     message::{Params, RequestId, string},
+    state::STATE_FORMAT,
 };
 
 /// Bytes of a text that is kept or repeated: ids of requests and sessions.
@@ -398,4 +399,35 @@ pub(crate) fn members<'a, const N: usize>(
 
 fn concat(parts: &[&str]) -> String {
     parts.concat()
+}
+
+/// What the codec says of itself.
+pub(crate) fn manifest() -> Manifest {
+    let sends = [
+        "events/subscribe",
+        "host/shutdown",
+        "models/check",
+        "session/directory",
+        "session/open",
+        "session/prompt",
+        "session/wait",
+    ];
+    Manifest {
+        protocol: "sdk".to_owned(),
+        revisions: vec!["0.1.0rc6".to_owned(), "0.2.1rc2".to_owned()],
+        framings: vec![Framing::Lines],
+        sends: sends.map(str::to_owned).to_vec(),
+        headers: Vec::new(),
+        state_format: STATE_FORMAT,
+        resumes: vec![STATE_FORMAT],
+    }
+}
+
+/// For the log: a line that was dropped (S-9).
+pub(crate) fn note_skipped(out: &mut Outputs, skipped: Skipped) {
+    let why = match skipped.why {
+        Excess::TooLong => "too-long",
+        Excess::TooDeep => "too-deep",
+    };
+    out.note("unit-skipped", format!(r#"{{"why":"{why}","bytes":{}}}"#, skipped.bytes));
 }

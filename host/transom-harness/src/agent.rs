@@ -19,6 +19,7 @@ use crate::{
     log::Log,
     message::{Form, Message, Role, Source},
     ports::{ModelRequest, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
+    restore::{RestoreError, Restored, restore},
     system_prompt::PromptSection,
 };
 
@@ -30,6 +31,10 @@ pub struct AgentConfig {
     pub prompt: Vec<PromptSection>,
     /// How many parallel tool calls of one message may run at once (L-57); at least 1.
     pub parallel_calls_max: usize,
+    /// Steps of one turn (L-35): a model that always asks for one more tool would never end.
+    pub steps_per_turn_max: u64,
+    /// Tool calls of one message. Models ask for a handful; a thousand in one answer is no plan.
+    pub calls_per_message_max: usize,
     /// How long a cancelled turn waits for its tools before it records them as aborted (L-52).
     pub drain_ms: u64,
     /// Messages that may wait in one inbox; more are refused as `overloaded`.
@@ -41,6 +46,9 @@ impl Default for AgentConfig {
         AgentConfig {
             prompt: Vec::new(),
             parallel_calls_max: 10,
+            // Hours of work for a diligent model.
+            steps_per_turn_max: 1_000,
+            calls_per_message_max: 128,
             drain_ms: 10_000,
             // Far above what people queue, low enough that a loop in a client is noticed.
             inbox_messages_max: 10_000,
@@ -183,6 +191,22 @@ impl Agent {
             failure: None,
             tokens: 0,
         }
+    }
+
+    /// Goes on with a stored session (L-80). Its route is the caller's; pending messages wait for the next
+    /// waking send. Gives the agent and the events that its log lacked, which are to be stored and not
+    /// shown (decision 79).
+    pub fn restore(
+        header: Header,
+        events: &[Arc<str>],
+        route: Route,
+        config: Arc<AgentConfig>,
+        chance: Chance,
+        now: u64,
+    ) -> Result<(Agent, Vec<Event>), RestoreError> {
+        let Restored { log, inbox, cwd, closers } = restore(header.clone(), events, now)?;
+        let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
+        Ok((agent, closers))
     }
 
     pub fn id(&self) -> &SessionId {

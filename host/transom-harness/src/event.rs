@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     chunk::{Chunk, LlmFailure, TokenUsage},
@@ -115,6 +115,7 @@ pub enum Data<'a> {
     WorkingDirectoryChange {
         cwd: &'a str,
     },
+    EndSeed {},
 }
 
 impl Data<'_> {
@@ -137,6 +138,7 @@ impl Data<'_> {
             Data::LlmRetry { .. } => "llm/retry",
             Data::LlmRetryStarted { .. } => "llm/retry-started",
             Data::WorkingDirectoryChange { .. } => "working-directory/change",
+            Data::EndSeed {} => "session/end-seed",
         }
     }
 }
@@ -165,7 +167,7 @@ pub struct Surface<'a> {
 }
 
 /// One of the two lists of an inbox (L-20).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Target {
     /// One message is consumed per turn.
@@ -187,8 +189,14 @@ pub enum Discarded {
 pub enum TurnEnd {
     Completed,
     MaxTokens,
-    Aborted { reason: Cause },
-    Error { error: LlmFailure },
+    Aborted {
+        reason: Cause,
+    },
+    Error {
+        error: LlmFailure,
+    },
+    /// Only recovery writes it (L-79).
+    Interrupted,
 }
 
 /// Why something was cancelled; the first cause wins (L-47).
@@ -244,6 +252,8 @@ fn is_false(value: &bool) -> bool {
 #[serde(rename_all = "lowercase")]
 pub enum HeaderReason {
     Initial,
+    /// The first request of a session that was continued.
+    Resume,
     Change,
 }
 

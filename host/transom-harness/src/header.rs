@@ -1,6 +1,6 @@
 //! What is fixed about a session when it begins (L-4).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use transom_frame::SessionId;
 
 /// The first record of a session's log.
@@ -21,7 +21,7 @@ pub struct Header {
 }
 
 /// Why a session has a parent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     Subagent,
@@ -51,7 +51,47 @@ struct Line<'a> {
 /// The log format that this version writes and reads.
 pub const LOG_VERSION: u32 = 0;
 
+/// The members of a stored header line.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    version: u32,
+    id: String,
+    created_at: u64,
+    cwd: Option<String>,
+    parent_session: Option<String>,
+    seed_length: Option<u64>,
+    origin: Option<Origin>,
+    #[serde(default)]
+    delegation_depth: u64,
+    agent_preset: Option<String>,
+}
+
 impl Header {
+    /// Reads the first line of a canonical log. The text of an error is that of L-78.
+    pub fn parse(line: &str) -> Result<Header, String> {
+        let stored: Stored = serde_json::from_str(line).map_err(|error| {
+            format!("corrupt session log: first line is not a session header: {error}")
+        })?;
+        if stored.version != LOG_VERSION {
+            return Err(format!(
+                "session \"{}\" uses log format v{}, but this harness reads only v{LOG_VERSION}: it was written by \
+                 another version",
+                stored.id, stored.version
+            ));
+        }
+        Ok(Header {
+            id: stored.id.into(),
+            created_at: stored.created_at,
+            cwd: stored.cwd,
+            parent_session: stored.parent_session.map(Into::into),
+            seed_length: stored.seed_length,
+            origin: stored.origin,
+            delegation_depth: stored.delegation_depth,
+            agent_preset: stored.agent_preset,
+        })
+    }
+
     /// The first line of the canonical log (L-76).
     pub fn to_json(&self) -> String {
         let line = Line {

@@ -37,6 +37,22 @@ impl Inbox {
         self.list_mut(target).push(message);
     }
 
+    /// Does what a stored splice did. `false` where it does not fit the list.
+    pub(crate) fn splice(
+        &mut self,
+        target: Target,
+        start: usize,
+        removed: usize,
+        inserted: Vec<Arc<Message>>,
+    ) -> bool {
+        let list = self.list_mut(target);
+        let Some(end) = start.checked_add(removed).filter(|end| *end <= list.len()) else {
+            return false;
+        };
+        list.splice(start..end, inserted);
+        true
+    }
+
     /// Takes `count` messages from the front.
     pub(crate) fn take(&mut self, target: Target, count: usize) -> Vec<Arc<Message>> {
         let list = self.list_mut(target);

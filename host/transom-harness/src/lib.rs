@@ -11,6 +11,7 @@ pub mod inbox;
 pub mod log;
 pub mod message;
 pub mod ports;
+pub mod restore;
 pub mod retry;
 pub mod system_prompt;
 mod title;

@@ -20,6 +20,10 @@ pub struct Log {
     pub(crate) last_turn: u64,
     pub(crate) titled: bool,
     pub(crate) request_header: Option<RequestHeader>,
+    /// Whether there is any `request/header`.
+    pub(crate) has_header: bool,
+    /// The log was continued, and no request has been made since.
+    pub(crate) resumed: bool,
     /// Provider, model and window of the last `request/context`.
     pub(crate) request_context: Option<(String, String, Option<u64>)>,
 }
@@ -34,6 +38,8 @@ impl Log {
             last_turn: 0,
             titled: false,
             request_header: None,
+            has_header: false,
+            resumed: false,
             request_context: None,
         }
     }
@@ -73,6 +79,17 @@ impl Log {
         let event = self.push(now, data, Some(Surface { sources }));
         self.surface.push(message);
         event
+    }
+
+    /// Counts an event that is in the store already.
+    pub(crate) fn stored(&mut self, time: u64) {
+        self.next_seq += 1;
+        self.last_time = time;
+    }
+
+    /// Puts a message of a stored event on the surface.
+    pub(crate) fn surface(&mut self, message: Arc<Message>) {
+        self.surface.push(message);
     }
 
     fn push(&mut self, now: u64, data: &Data<'_>, surface: Option<Surface<'_>>) -> Event {

@@ -233,6 +233,12 @@ pub trait Store: Send + Sync {
 
     fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError>;
 
+    /// Makes a session this process's own, whether it is stored or not, until it is released or the process
+    /// ends (L-82). `false`: it is live in another process.
+    fn claim(&self, id: &SessionId) -> Result<bool, StoreError>;
+
+    fn release(&self, id: &SessionId);
+
     /// Events `from..from + limit` of a session, envelopes as JSON text.
     fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError>;
 

@@ -17,9 +17,9 @@ use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
     agent::{Assembly, Happened, Token},
     chunk::Chunk,
-    ports::{Append, Commit, Models, Sink, Stop, Store, Tools},
+    ports::{Append, Commit, Models, Sink, Stop, Store, StoreError, Tools},
 };
-use transom_router::{Answer, AskId, Effect, Event, Facts, Question, Router};
+use transom_router::{Answer, AskId, Claimed, Effect, Event, Facts, Question, Router};
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
 const BATCH: usize = 256;
@@ -294,6 +294,7 @@ impl Core {
                 self.ports.tools.terminate(&session, kill_after_ms);
             }
             Effect::ForgetTools { session } => self.ports.tools.forget(&session),
+            Effect::Release { session } => self.ports.store.release(&session),
             Effect::Quiesced { connection, failures } => {
                 let link = self.links.remove(&connection);
                 if let Some(quiesced) = link.and_then(|link| link.quiesced) {
@@ -316,8 +317,8 @@ impl Core {
     /// Point questions are answered at once; those that may read much, beside the loop.
     fn answer(&mut self, ask: AskId, question: Question) {
         match question {
-            Question::Find(id) => {
-                let answer = Answer::Found(self.ports.store.find(&id));
+            Question::Claim(id) => {
+                let answer = Answer::Claimed(claim(self.ports.store.as_ref(), &id));
                 self.next.push_back(Event::Answered { ask, answer });
             }
             Question::IsDirectory(path) => {
@@ -343,6 +344,11 @@ impl Core {
             host.send(Event::Answered { ask, answer: read(store.as_ref()) });
         });
     }
+}
+
+/// Claims first and looks then, so that nobody can store the session in between.
+fn claim(store: &dyn Store, id: &SessionId) -> Result<Claimed, StoreError> {
+    if store.claim(id)? { store.find(id).map(Claimed::Here) } else { Ok(Claimed::Elsewhere) }
 }
 
 /// Milliseconds since the epoch; 0 on a machine whose clock stands before it.

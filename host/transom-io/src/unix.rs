@@ -2,15 +2,17 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt},
+    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
     task::JoinSet,
+    time::sleep,
 };
 use tracing::{info, warn};
 
@@ -20,11 +22,17 @@ use crate::{
     door::{OpenDoor, PeerFacts},
 };
 
+/// Between two tries to accept after one failed. The peer still waits, so the next try fails as well
+/// until somebody gives something back: without a pause that is a busy loop that floods the log.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// A bound socket. Dropping it removes the file.
 #[derive(Debug)]
 pub struct Socket {
     listener: UnixListener,
     path: PathBuf,
+    /// Device and number of the file, by which it is told from a successor's.
+    file: (u64, u64),
 }
 
 /// Why a socket could not be bound.
@@ -67,7 +75,8 @@ impl Socket {
         }
         let listener = UnixListener::bind(path).map_err(fail)?;
         fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(fail)?;
-        Ok(Socket { listener, path: path.to_owned() })
+        let file = identity(path).map_err(fail)?;
+        Ok(Socket { listener, path: path.to_owned(), file })
     }
 
     /// Serves peers until `stop` turns true and the last of them has ended.
@@ -92,7 +101,7 @@ impl Socket {
                     // Out of descriptors, most likely: others will be given back.
                     Err(error) => {
                         warn!(door = %door.name, %error, "accepting failed");
-                        tokio::task::yield_now().await;
+                        sleep(ACCEPT_PAUSE).await;
                     }
                 },
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -105,9 +114,16 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // The file may be gone, or be somebody else's by now; either way it is not ours to mourn.
-        let _ = fs::remove_file(&self.path);
+        // The file may be gone, or be that of a host that came after this one.
+        if identity(&self.path).is_ok_and(|file| file == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
     }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let file = fs::symlink_metadata(path)?;
+    Ok((file.dev(), file.ino()))
 }
 
 async fn one(host: &Host, door: &OpenDoor, stream: UnixStream, stop: watch::Receiver<bool>) {

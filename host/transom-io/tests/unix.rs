@@ -44,6 +44,20 @@ fn an_address_is_taken_only_from_the_dead() {
 }
 
 #[test]
+fn a_socket_leaves_its_successors_file_alone() {
+    let house = House::new(ECHO, "");
+    let _runtime = house.runtime.enter();
+    let path = house.path.with_file_name("shared.sock");
+    let first = Socket::bind(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let second = Socket::bind(&path).unwrap();
+    drop(first);
+    assert!(path.exists(), "the second one still listens there");
+    drop(second);
+    assert!(!path.exists());
+}
+
+#[test]
 fn a_turn_is_shown_in_order() {
     let house = House::new(ECHO, "");
     let mut peer = house.peer();

@@ -1,6 +1,6 @@
 //! What to run, checked before anything is forked. How it is forked is `fork.rs` and `spawner.rs`.
 
-use std::{io, path::PathBuf, process::Stdio};
+use std::{io, os::fd::RawFd, path::PathBuf, process::Stdio};
 
 use crate::fork;
 
@@ -82,8 +82,9 @@ impl Command {
         }
     }
 
-    /// Starts the child from the calling thread, with whose end it dies (`fork.rs`).
-    pub(crate) fn start(&self) -> Result<tokio::process::Child, SpawnError> {
+    /// Starts the child from the calling thread, with whose end it dies (`fork.rs`). It announces itself at
+    /// `ear` first.
+    pub(crate) fn start(&self, ear: Option<RawFd>) -> Result<tokio::process::Child, SpawnError> {
         self.check()?;
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.arguments).env_clear();
@@ -98,6 +99,9 @@ impl Command {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         fork::lead_session(&mut command);
         fork::die_with_parent(&mut command);
+        if let Some(ear) = ear {
+            fork::announce(&mut command, ear);
+        }
         tokio::process::Command::from(command).spawn().map_err(|error| self.refused(&error))
     }
 

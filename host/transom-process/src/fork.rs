@@ -1,16 +1,23 @@
 //! What a child does to itself between `fork` and `exec`. The only `unsafe` code of this crate.
 //!
-//! SAFETY, for both blocks: between `fork` and `exec` the child of a process with several threads
+//! SAFETY, for all blocks: between `fork` and `exec` the child of a process with several threads
 //! may do only what is async-signal-safe, because any lock may be held for ever by a thread that
-//! does not exist there. The closures make plain system calls (`setsid`, `prctl`, `getppid`), keep
-//! their captures by value, allocate nothing, take no lock and cannot panic; errors are made from
-//! numbers.
+//! does not exist there. The closures make plain system calls (`setsid`, `prctl`, `getppid`,
+//! `getpid`, `signal`, `write`), keep their captures by value, allocate nothing, take no lock and
+//! cannot panic; errors are made from numbers.
 
 #![expect(unsafe_code, reason = "`pre_exec` is the only way to act in the child; see SAFETY above")]
 
-use std::{io, os::unix::process::CommandExt, process::Command};
+use std::{
+    io::{self, Write},
+    os::{fd::RawFd, unix::process::CommandExt},
+    process::Command,
+};
 
 use nix::unistd::setsid;
+
+/// `+ `, the longest number, a line feed.
+const LINE_BYTES_MAX: usize = 13;
 
 /// Makes the child the leader of a new session, and so of a new process group of the same number,
 /// without a terminal: no signal of the host's terminal reaches it, no password prompt hangs on it,
@@ -41,6 +48,27 @@ pub(crate) fn die_with_parent(command: &mut Command) {
             set_pdeathsig(Signal::SIGKILL)?;
             // A parent that died before the call above will send no signal.
             if getppid() == parent { Ok(()) } else { Err(Errno::ESRCH.into()) }
+        });
+    }
+}
+
+/// Lets the child tell the guard of its group (`+ <group>`), once it leads one and before it runs. `ear` must
+/// be open until the child has been spawned.
+pub(crate) fn announce(command: &mut Command, ear: RawFd) {
+    // SAFETY: see the head of this file.
+    unsafe {
+        command.pre_exec(move || {
+            // Formatting a number into a buffer allocates nothing.
+            let mut line = [0; LINE_BYTES_MAX];
+            let mut room = line.as_mut_slice();
+            writeln!(room, "+ {}", std::process::id())?;
+            let length = LINE_BYTES_MAX - room.len();
+            // A guard that has gone must not take the child with it.
+            libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            // Short enough to be written whole; a guard that does not hear it is told again by the host.
+            libc::write(ear, line.as_ptr().cast(), length);
+            libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            Ok(())
         });
     }
 }

@@ -7,6 +7,7 @@
 use std::{
     collections::BTreeSet,
     io::{self, Write},
+    os::fd::{AsRawFd, RawFd},
     process::{Child, Command, Stdio},
 };
 
@@ -14,14 +15,18 @@ use tracing::warn;
 
 use crate::fork;
 
-/// Reads `+ <group>` and `- <group>` lines until the pipe closes. Signals meant for the host, for
+/// Reads `+ <group>`, `- <group>` and `= 0` (forget all) until the pipe closes. Signals meant for the host, for
 /// example those of a terminal or a service manager, must not take the guard first.
 const SCRIPT: &str = r#"
 trap '' HUP INT QUIT TERM
 groups=' '
 while read -r sign group; do
     case $sign in
-        +) groups="$groups$group " ;;
+        +) case $groups in
+            *" $group "*) ;;
+            *) groups="$groups$group " ;;
+        esac ;;
+        =) groups=' ' ;;
         -) case $groups in
             *" $group "*) groups="${groups%%" $group "*} ${groups#*" $group "}" ;;
         esac ;;
@@ -43,11 +48,19 @@ impl Guard {
         Guard { shell: None, groups: BTreeSet::new() }
     }
 
-    /// Starts the guard where there is none. To be called before a child is born: afterwards telling
-    /// takes less time than a shell needs to have children of its own.
-    pub(crate) fn stand(&mut self) {
+    /// Where a child announces itself before it runs (`fork.rs`): only so is a host that is killed in the
+    /// very moment of a birth outlived by nobody.
+    pub(crate) fn ear(&mut self) -> Option<RawFd> {
         if self.shell.is_none() {
             self.start_over();
+        }
+        self.shell.as_ref().and_then(|shell| shell.stdin.as_ref()).map(AsRawFd::as_raw_fd)
+    }
+
+    /// A child announced itself and then did not come to be.
+    pub(crate) fn recount(&mut self) {
+        if self.shell.is_some() && self.tell(&format!("= 0\n{}", self.list())).is_err() {
+            self.reap();
         }
     }
 
@@ -82,8 +95,11 @@ impl Guard {
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         fork::lead_session(&mut command);
         self.shell = Some(command.spawn()?);
-        let lines: String = self.groups.iter().map(|group| format!("+ {group}\n")).collect();
-        self.tell(&lines)
+        self.tell(&self.list())
+    }
+
+    fn list(&self) -> String {
+        self.groups.iter().map(|group| format!("+ {group}\n")).collect()
     }
 
     fn tell(&mut self, lines: &str) -> io::Result<()> {

@@ -62,8 +62,15 @@ impl Spawner {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).release(group);
     }
 
-    fn stand_guard(&self) {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner).stand();
+    /// A child under the eyes of the guard, from before its first instruction.
+    fn start(&self, command: &Command) -> Result<tokio::process::Child, SpawnError> {
+        // Held throughout: the descriptor that the child inherits stays the guard's.
+        let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
+        let started = command.start(guard.ear());
+        if started.is_err() {
+            guard.recount();
+        }
+        started
     }
 
     fn watch(&self, group: u32) {
@@ -80,9 +87,8 @@ impl fmt::Debug for Spawner {
 fn run(runtime: &Handle, inbox: &mpsc::Receiver<Request>) {
     let _entered = runtime.enter();
     while let Ok(Request { command, spawner, reply }) = inbox.recv() {
-        spawner.stand_guard();
         // The runtime panics when it is asked for pipes while it shuts down.
-        let child = catch_unwind(AssertUnwindSafe(|| command.start()));
+        let child = catch_unwind(AssertUnwindSafe(|| spawner.start(&command)));
         let result = child.unwrap_or(Err(SpawnError::Closed)).and_then(|child| {
             let process = Process::new(child, spawner.clone())?;
             spawner.watch(process.id());

@@ -1,16 +1,21 @@
 //! What becomes of a request once the driver has answered the question behind it.
 
+use std::sync::Arc;
+
 use serde_json::{json, value::RawValue};
 use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
-use transom_harness::ports::{StoreError, StoredSession};
+use transom_harness::{
+    header::Header,
+    ports::{StoreError, StoredSession},
+};
 
 use crate::{
-    Answer, AskId, Effect, Reach,
+    Answer, AskId, Claimed, Effect, Question, Reach,
     peer::Asked,
     request::{List, Want},
-    router::{Router, shutting_down},
+    router::{Router, not_found},
     row::{self, Checked, Page, Row},
-    sessions::exists,
+    sessions::{exists, live_elsewhere},
 };
 
 /// Events in one answer to `session/read`.
@@ -22,6 +27,8 @@ const LIST_ROWS_MAX: usize = 200;
 #[derive(Debug)]
 pub(crate) enum Pending {
     Open(SessionId),
+    /// The whole log of a session that is to be continued.
+    Restore(SessionId, StoredSession),
     Check(Asked),
     List(Asked, List),
     Read {
@@ -45,7 +52,10 @@ impl Router {
     pub(crate) fn answered(&mut self, out: &mut Vec<Effect>, now: u64, ask: AskId, answer: Answer) {
         let Some(pending) = self.pending.remove(&ask) else { return };
         match (pending, answer) {
-            (Pending::Open(id), Answer::Found(found)) => self.found(out, now, &id, found),
+            (Pending::Open(id), Answer::Claimed(claimed)) => self.claimed(out, now, &id, claimed),
+            (Pending::Restore(id, stored), Answer::Events(events)) => {
+                self.restore(out, now, &id, &stored, events);
+            }
             (Pending::Check(asked), Answer::Served(served)) => match served {
                 Ok(served) => {
                     self.give(
@@ -79,33 +89,70 @@ impl Router {
         }
     }
 
-    fn found(
+    fn claimed(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         id: &SessionId,
-        found: Result<Option<StoredSession>, StoreError>,
+        claimed: Result<Claimed, StoreError>,
     ) {
-        let Some(opening) = self.opening.remove(id) else { return };
-        let connection = opening.asked.connection;
-        let gone =
-            self.ending.is_some() || self.peers.get(&connection).is_none_or(|peer| peer.closing);
-        let failure = match (opening.open.want, found) {
-            _ if gone => shutting_down(),
+        let Some(want) = self.opening.get(id).map(|opening| opening.open.want) else { return };
+        let failure = match (want, claimed) {
             (_, Err(error)) => store_failed(&error),
-            (Want::New | Want::Any, Ok(None)) => return self.create(out, now, id, opening),
-            (Want::New, Ok(Some(_))) => exists(id),
-            (Want::Stored, Ok(None)) => crate::router::not_found(id),
-            (Want::Stored | Want::Any, Ok(Some(_))) => {
-                let text = format!(
-                    "session \"{id}\" is stored, and this version cannot continue stored sessions"
-                );
-                Failure::new(Code::NotResumable, text)
+            (Want::New | Want::Any, Ok(Claimed::Here(None))) => return self.create(out, now, id),
+            (Want::New, Ok(Claimed::Here(Some(_)) | Claimed::Elsewhere)) => exists(id),
+            (Want::Stored, Ok(Claimed::Here(None))) => not_found(id),
+            (Want::Stored | Want::Any, Ok(Claimed::Elsewhere)) => live_elsewhere(id),
+            (Want::Stored | Want::Any, Ok(Claimed::Here(Some(stored)))) => {
+                let question =
+                    Question::Read { session: id.clone(), from: 0, limit: stored.events };
+                return self.ask(out, question, Pending::Restore(id.clone(), stored));
             }
         };
-        self.refuse(out, &opening.asked, &failure);
+        self.fail_opening(out, id, &failure);
+    }
+
+    fn restore(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        stored: &StoredSession,
+        events: Result<Vec<Arc<str>>, StoreError>,
+    ) {
+        let restored = match events {
+            Err(error) => Err(store_failed(&error)),
+            Ok(events) if events.len() as u64 != stored.events => {
+                let text = format!(
+                    "corrupt session log: {} events of session \"{id}\" are there where {} should be",
+                    events.len(),
+                    stored.events
+                );
+                Err(Failure::new(Code::NotResumable, text))
+            }
+            Ok(events) => Header::parse(&stored.header)
+                .map_err(|text| Failure::new(Code::NotResumable, text))
+                .map(|header| (header, events)),
+        };
+        match restored {
+            Ok((header, events)) => self.resume(out, now, id, header, &events),
+            Err(failure) => self.fail_opening(out, id, &failure),
+        }
+    }
+
+    /// Answers everybody who waits for an opening that came to nothing (S-122).
+    pub(crate) fn fail_opening(
+        &mut self,
+        out: &mut Vec<Effect>,
+        id: &SessionId,
+        failure: &Failure,
+    ) {
+        let Some(opening) = self.opening.remove(id) else { return };
+        out.push(Effect::Release { session: id.clone() });
+        let connection = opening.asked.connection;
+        self.refuse(out, &opening.asked, failure);
         for (asked, _) in opening.waiting {
-            self.refuse(out, &asked, &failure);
+            self.refuse(out, &asked, failure);
         }
         self.finish_teardown(out, connection);
         self.finish_ending(out);
@@ -116,7 +163,7 @@ impl Router {
         out: &mut Vec<Effect>,
         connection: ConnectionId,
         session: &SessionId,
-        events: Result<Vec<std::sync::Arc<str>>, StoreError>,
+        events: Result<Vec<Arc<str>>, StoreError>,
     ) {
         let Some(peer) = self.peers.get(&connection) else { return };
         if peer.closing {

@@ -140,6 +140,10 @@ pub enum Effect {
     ForgetTools {
         session: SessionId,
     },
+    /// The session is nobody's any more.
+    Release {
+        session: SessionId,
+    },
     /// Everything that the connection owned is gone, and what it did is durable.
     Quiesced {
         connection: ConnectionId,
@@ -154,7 +158,8 @@ pub enum Effect {
 /// What the router has to know before it can go on.
 #[derive(Debug)]
 pub enum Question {
-    Find(SessionId),
+    /// Whether the session is stored; it becomes this process's own meanwhile, if nobody else has it.
+    Claim(SessionId),
     Read {
         session: SessionId,
         from: u64,
@@ -170,9 +175,17 @@ pub enum Question {
     },
 }
 
+/// What became of a claim.
+#[derive(Debug)]
+pub enum Claimed {
+    Here(Option<StoredSession>),
+    /// It is live in another process.
+    Elsewhere,
+}
+
 #[derive(Debug)]
 pub enum Answer {
-    Found(Result<Option<StoredSession>, StoreError>),
+    Claimed(Result<Claimed, StoreError>),
     Events(Result<Vec<Arc<str>>, StoreError>),
     Listed(Result<Vec<StoredSession>, StoreError>),
     Directory(bool),

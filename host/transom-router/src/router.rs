@@ -51,6 +51,8 @@ pub struct Router {
     /// Peers that watch more than what they own.
     broad: BTreeSet<ConnectionId>,
     pub(crate) sessions: HashMap<SessionId, Session>,
+    /// Live sessions by the door through which they were opened.
+    pub(crate) by_door: HashMap<Arc<str>, usize>,
     pub(crate) opening: HashMap<SessionId, Opening>,
     pub(crate) release: Release,
     pub(crate) pending: HashMap<AskId, Pending>,
@@ -79,6 +81,7 @@ impl Router {
             peers: BTreeMap::new(),
             broad: BTreeSet::new(),
             sessions: HashMap::new(),
+            by_door: HashMap::new(),
             opening: HashMap::new(),
             release: Release::default(),
             pending: HashMap::new(),

@@ -7,6 +7,7 @@ use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{self, Agent, Happened, Live, Status, Token},
     chance::Chance,
+    event::Event,
     header::Header,
     ports::{Append, Commit, ToolOutcome},
 };
@@ -17,7 +18,7 @@ use crate::{
     peer::Asked,
     release::Item,
     request::{Mint, Open, OwnerWish, Read, Request, Topic, Want},
-    router::{Router, TEARDOWN_DRAIN_MS, TEARDOWN_KILL_MS, disposed, not_found},
+    router::{Router, TEARDOWN_DRAIN_MS, TEARDOWN_KILL_MS, disposed, not_found, shutting_down},
     row::{self, Row, last_seq},
 };
 
@@ -91,7 +92,7 @@ impl Router {
             return self.open_live(out, now, asked, &open, &id);
         }
         self.opening.insert(id.clone(), Opening { asked, open, waiting: Vec::new() });
-        self.ask(out, Question::Find(id.clone()), Pending::Open(id));
+        self.ask(out, Question::Claim(id.clone()), Pending::Open(id));
     }
 
     fn may_open(&self, asked: &Asked, wanted: &Open) -> Result<(), Failure> {
@@ -107,7 +108,7 @@ impl Router {
             return Err(Failure::new(Code::Denied, text).with("frame", "session/open"));
         }
         let door = &peer.facts.door;
-        let open = self.sessions.values().filter(|session| session.door == *door).count();
+        let open = self.by_door.get(door).copied().unwrap_or_default();
         if open >= peer.facts.sessions_max {
             let text = format!("door {door} has {open} live sessions, the most it may have");
             return Err(Failure::new(Code::Overloaded, text).with("limit", "sessions-max"));
@@ -142,52 +143,90 @@ impl Router {
     }
 
     /// Makes the session whose id was looked up and found free.
-    pub(crate) fn create(
-        &mut self,
-        out: &mut Vec<Effect>,
-        now: u64,
-        id: &SessionId,
-        opening: Opening,
-    ) {
-        let Opening { asked, open, waiting } = opening;
+    pub(crate) fn create(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId) {
+        let Some(opening) = self.opening.get(id) else { return };
+        let cwd = opening.open.cwd.clone().unwrap_or_else(|| self.host.directory.to_string());
         let header = Header {
             id: id.clone(),
             created_at: now,
-            cwd: open.cwd.or_else(|| Some(self.host.directory.to_string())),
+            cwd: Some(cwd),
             parent_session: None,
             seed_length: None,
             origin: None,
             delegation_depth: 0,
             agent_preset: None,
         };
-        let peer = self.peers.get(&asked.connection);
-        let door = peer.map_or_else(|| Arc::from(""), |peer| Arc::clone(&peer.facts.door));
-        self.lives += 1;
-        let text = header.to_json().into();
         let chance = Chance::new(self.chance.split());
-        let route = open.route.unwrap_or_default();
+        let route = opening.open.route.clone().unwrap_or_default();
         let agent = Agent::new(header, route, Arc::clone(&self.config), chance);
+        self.publish(out, now, id, agent, Vec::new());
+    }
+
+    /// Goes on with a stored session (L-80).
+    pub(crate) fn resume(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        header: Header,
+        events: &[Arc<str>],
+    ) {
+        let Some(opening) = self.opening.get(id) else { return };
+        let chance = Chance::new(self.chance.split());
+        let route = opening.open.route.clone().unwrap_or_default();
+        match Agent::restore(header, events, route, Arc::clone(&self.config), chance, now) {
+            Ok((agent, closers)) => self.publish(out, now, id, agent, closers),
+            Err(error) => {
+                let failure = Failure::new(Code::NotResumable, error.to_string());
+                self.fail_opening(out, id, &failure);
+            }
+        }
+    }
+
+    /// Makes a session live and tells so. `closers` are stored ahead of its publication and shown to nobody
+    /// (decision 79).
+    fn publish(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        agent: Agent,
+        closers: Vec<Event>,
+    ) {
+        let connection = self.opening.get(id).map(|opening| opening.asked.connection);
+        let peer = connection.and_then(|connection| self.peers.get(&connection));
+        let Some(peer) = peer.filter(|peer| !peer.closing && self.ending.is_none()) else {
+            return self.fail_opening(out, id, &shutting_down());
+        };
+        let door = Arc::clone(&peer.facts.door);
+        let Some(Opening { asked, open, waiting }) = self.opening.remove(id) else { return };
+        self.lives += 1;
+        let created = agent.log().next_seq() == 0;
         let session = Session {
-            agent,
+            header: agent.header().to_json().into(),
+            door,
             owner: (open.owner == OwnerWish::Connection).then_some(asked.connection),
             root: id.clone(),
             life: self.lives,
-            header: text,
-            door,
-            released: 0,
+            released: agent.log().next_seq(),
             running: false,
             waits: Vec::new(),
             closes: Vec::new(),
+            agent,
         };
+        let added = json!({
+            "lastSeq": last_seq(session.released),
+            "blank": created,
+            "cwd": session.agent.cwd(),
+        });
+        *self.by_door.entry(Arc::clone(&session.door)).or_default() += 1;
         self.sessions.insert(id.clone(), session);
-        if let Some(peer) = self.peers.get_mut(&asked.connection) {
-            peer.bound.insert(id.clone(), self.lives);
+        for event in closers {
+            self.store(out, id, event);
         }
-        let cwd = self.sessions.get(id).and_then(|session| session.agent.cwd());
-        let added = json!({ "lastSeq": -1, "blank": true, "cwd": cwd }).to_string();
-        let frame = Frame::notice("session/added", Some(id.clone()), added);
+        let frame = Frame::notice("session/added", Some(id.clone()), added.to_string());
         self.notice(out, id, Topic::Sessions, frame);
-        self.opened(out, id, asked, true);
+        self.opened(out, id, asked, created);
         self.resume_waiting(out, now, waiting);
     }
 
@@ -256,8 +295,12 @@ impl Router {
         let frame = Frame::notice("session/removed", Some(id.clone()), r#"{"why":"disposed"}"#);
         self.notice(out, id, Topic::Sessions, frame);
         let Some(session) = self.sessions.remove(id) else { return };
-        let Session { agent, owner, root, waits, closes, .. } = session;
+        let Session { agent, owner, root, door, waits, closes, .. } = session;
+        if let Some(open) = self.by_door.get_mut(&door) {
+            *open = open.saturating_sub(1);
+        }
         out.push(Effect::ForgetTools { session: id.clone() });
+        out.push(Effect::Release { session: id.clone() });
         for asked in waits {
             self.refuse(out, &asked, &disposed(id));
         }
@@ -348,18 +391,20 @@ impl Router {
         }
     }
 
-    fn append(
-        &mut self,
-        out: &mut Vec<Effect>,
-        id: &SessionId,
-        event: transom_harness::event::Event,
-    ) {
-        let Some(session) = self.sessions.get(id) else { return };
-        let number = self.release.number(&session.root);
+    fn append(&mut self, out: &mut Vec<Effect>, id: &SessionId, event: Event) {
         let item =
             Item::Event { session: id.clone(), seq: event.seq, text: Arc::clone(&event.text) };
+        self.store(out, id, event);
+        let root = self.root(id);
+        if let Some(item) = self.release.push(&root, item) {
+            self.show(out, item);
+        }
+    }
+
+    fn store(&mut self, out: &mut Vec<Effect>, id: &SessionId, event: Event) {
+        let Some(session) = self.sessions.get(id) else { return };
         out.push(Effect::Append(Append {
-            number,
+            number: self.release.number(&session.root),
             session: id.clone(),
             header: Arc::clone(&session.header),
             seq: event.seq,
@@ -367,10 +412,6 @@ impl Router {
             kind: event.kind.into(),
             text: event.text,
         }));
-        let root = session.root.clone();
-        if let Some(item) = self.release.push(&root, item) {
-            self.show(out, item);
-        }
     }
 
     fn live(&mut self, out: &mut Vec<Effect>, id: &SessionId, live: Live) {
@@ -541,6 +582,11 @@ impl Router {
             self.happened(out, now, &id, Happened::StoreFailed(failure.message.clone()));
         }
     }
+}
+
+pub(crate) fn live_elsewhere(id: &SessionId) -> Failure {
+    let text = format!("cannot prepare session \"{id}\" while it is live in another process");
+    Failure::new(Code::SessionLive, text)
 }
 
 pub(crate) fn exists(id: &SessionId) -> Failure {

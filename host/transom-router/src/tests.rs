@@ -8,19 +8,21 @@ mod teardown;
 use std::{collections::VecDeque, sync::Arc};
 
 use serde_json::{Value, json};
-use transom_frame::{ConnectionId, Frame, FrameKind};
+use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
     chunk::{Chunk, Finish},
     ports::{Append, Commit, RetryPolicy, Served, StoredSession, ToolOutcome},
 };
 
-use crate::{Answer, Effect, Event, Facts, HostFacts, Question, Reach, Router};
+use crate::{Answer, Claimed, Effect, Event, Facts, HostFacts, Question, Reach, Router};
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
 struct House {
     router: Router,
     stored: Vec<StoredSession>,
+    /// Sessions that another process has.
+    elsewhere: Vec<SessionId>,
     /// Everything that was appended and has not failed.
     log: Vec<Append>,
     appended: u64,
@@ -30,9 +32,9 @@ struct House {
     frames: Vec<(u64, Frame)>,
     /// Effects on models and tools, a word each.
     deeds: Vec<String>,
-    calls: Vec<(transom_frame::SessionId, transom_harness::agent::Token)>,
-    tools: Vec<(transom_frame::SessionId, transom_harness::agent::Token)>,
-    timers: Vec<(transom_frame::SessionId, transom_harness::agent::Token, u64)>,
+    calls: Vec<(SessionId, transom_harness::agent::Token)>,
+    tools: Vec<(SessionId, transom_harness::agent::Token)>,
+    timers: Vec<(SessionId, transom_harness::agent::Token, u64)>,
     quiesced: Vec<(u64, Vec<String>)>,
     quiet: Option<Vec<String>>,
     next: u64,
@@ -53,6 +55,7 @@ impl House {
         House {
             router: Router::new(host, AgentConfig::default(), [3; 32]),
             stored: Vec::new(),
+            elsewhere: Vec::new(),
             log: Vec::new(),
             appended: 0,
             committed: 0,
@@ -133,11 +136,11 @@ impl House {
             }
             Effect::Ask { ask, question } => {
                 let answer = match question {
-                    Question::Find(id) => Answer::Found(Ok(self
-                        .stored
-                        .iter()
-                        .find(|stored| stored.id == id)
-                        .cloned())),
+                    Question::Claim(id) => Answer::Claimed(Ok(if self.elsewhere.contains(&id) {
+                        Claimed::Elsewhere
+                    } else {
+                        Claimed::Here(self.stored.iter().find(|stored| stored.id == id).cloned())
+                    })),
                     Question::Read { session, from, limit } => {
                         let texts = self.log.iter().filter(|append| append.session == session);
                         let page = texts.skip(from as usize).take(limit as usize);
@@ -177,6 +180,7 @@ impl House {
                 self.did(format!("terminate {session} {kill_after_ms}"))
             }
             Effect::ForgetTools { session } => self.did(format!("forget {session}")),
+            Effect::Release { session } => self.did(format!("release {session}")),
             Effect::Timer { session, token, after_ms } => {
                 self.timers.push((session, token, after_ms));
                 None

@@ -18,6 +18,7 @@
 //! nothing. Reports stay in the order of the events' numbers: `Through(n)` says that everything up to `n`
 //! is durable apart from what was reported as failed.
 
+mod claims;
 mod file;
 mod header;
 mod queue;

@@ -14,6 +14,7 @@ use transom_frame::SessionId;
 use transom_harness::ports::{Append, Commit, Sink, Store, StoreError, StoredSession};
 
 use crate::{
+    claims::Claims,
     file,
     queue::{Keep, Queue},
     reader::{Attachment, Reader},
@@ -37,6 +38,7 @@ pub enum Durability {
 /// that stored its first event, and another that tries to begin the same session is told so.
 pub struct SqliteStore {
     path: PathBuf,
+    claims: Claims,
     queue: Arc<Queue>,
     sink: Arc<Sink<Commit>>,
     /// `None` once closed.
@@ -100,6 +102,7 @@ impl SqliteStore {
             .map_err(|error| StoreError::Io(format!("cannot start the store's thread: {error}")))?;
         Ok(SqliteStore {
             path: path.to_owned(),
+            claims: Claims::open(path)?,
             queue,
             sink,
             reader: Mutex::new(Some(reader)),
@@ -177,6 +180,14 @@ impl Store for SqliteStore {
 
     fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError> {
         self.with_reader(|reader| reader.find(id))
+    }
+
+    fn claim(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.claims.claim(id)
+    }
+
+    fn release(&self, id: &SessionId) {
+        self.claims.release(id);
     }
 
     fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError> {

@@ -63,7 +63,7 @@ pub(crate) struct Prompt {
     /// What to say.
     #[arg(required = true)]
     pub(crate) text: Vec<String>,
-    /// The id of the session to open; a new one without it.
+    /// The id of the session: a stored one goes on, another one begins. Without it a new one is minted.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
     /// The model provider: `scripted`, or `deepseek-official` (the default where DEEPSEEK_API_KEY is set).

@@ -2,12 +2,12 @@
 
 use std::{
     collections::HashMap,
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
+use tempfile::TempDir;
 use tokio::runtime::Handle;
 use transom_config::manifest::{self, Carrier, Component, Durability, Manifest};
 use transom_connection::codec::{CodecSource, Framing};
@@ -29,7 +29,12 @@ use transom_sandbox::{Capacity, Limits, Sandbox, SandboxConfig};
 use transom_store::SqliteStore;
 use transom_tools::Registry;
 
-use crate::{embedded, environment::Environment};
+use crate::{
+    embedded,
+    environment::{
+        COMPONENT_BYTES_MAX, CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text,
+    },
+};
 
 /// Live sessions of one host. Each holds its conversation in memory; this many of a usual size need
 /// some gigabytes.
@@ -56,6 +61,8 @@ pub(crate) struct Running {
     pub(crate) host: Host,
     pub(crate) doors: Vec<(OpenDoor, Carrier)>,
     store: Arc<SqliteStore>,
+    /// Long outputs of tools; goes when the host does.
+    _outputs: TempDir,
 }
 
 impl Running {
@@ -82,6 +89,10 @@ pub(crate) fn start(
     let directory = environment.absolute(directory);
     let doors = open_doors(manifest, extras, environment, &directory)?;
     let (models, door_models) = models(manifest, environment)?;
+    let outputs = tempfile::Builder::new()
+        .prefix("transom-output-")
+        .tempdir()
+        .context("cannot make a directory for long outputs of tools")?;
     let tools = Registry::new(transom_tools::Options {
         keep: manifest.tools.keep_environment.clone(),
         shell_variables: extras.shell_variables.clone(),
@@ -89,7 +100,7 @@ pub(crate) fn start(
         ..transom_tools::Options::new(
             Handle::current(),
             environment.variables.clone(),
-            std::env::temp_dir().join(format!("transom-output-{}", nix::unistd::getuid())),
+            outputs.path(),
             &directory,
         )
     })?;
@@ -98,7 +109,7 @@ pub(crate) fn start(
     tracing::info!(withheld = ?tools.withheld(), "variables that shells do not get");
 
     let (host, inbox) = Host::new();
-    let path = store_path(manifest, environment);
+    let path = store_path(manifest, environment)?;
     let durability = match manifest.store.durability {
         Durability::Process => transom_store::Durability::Process,
         Durability::Power => transom_store::Durability::Power,
@@ -118,13 +129,15 @@ pub(crate) fn start(
     let ports =
         Ports { door_models, models, tools: Arc::new(tools), store: Arc::clone(&store) as _ };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
-    Ok(Running { host, doors, store })
+    Ok(Running { host, doors, store, _outputs: outputs })
 }
 
 /// The store of a manifest.
-pub(crate) fn store_path(manifest: &Manifest, environment: &Environment) -> PathBuf {
-    let path = manifest.store.path.clone();
-    environment.absolute(&path.unwrap_or_else(|| environment.state_directory().join("store.db")))
+fn store_path(manifest: &Manifest, environment: &Environment) -> anyhow::Result<PathBuf> {
+    match &manifest.store.path {
+        Some(path) => Ok(environment.absolute(path)),
+        None => Ok(environment.state_directory()?.join("store.db")),
+    }
 }
 
 fn seed() -> [u8; 32] {
@@ -199,7 +212,7 @@ fn open_doors(
 }
 
 fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result<Sandbox> {
-    let cache_dir = Some(environment.cache_directory().join("components"));
+    let cache_dir = environment.cache_directory().map(|cache| cache.join("components"));
     let config =
         SandboxConfig { capacity, cache_dir: cache_dir.clone(), ..SandboxConfig::default() };
     match Sandbox::new(config.clone()) {
@@ -218,7 +231,7 @@ fn policy(
     built_in: Option<&Door>,
 ) -> anyhow::Result<Policy> {
     if let Some(file) = component.and_then(|component| component.policy.as_ref()) {
-        let text = fs::read_to_string(file).with_context(|| {
+        let text = read_text(file).with_context(|| {
             format!("cannot read the policy {} of door `{door}`", file.display())
         })?;
         return Ok(Policy::parse(&file.display().to_string(), &text)?);
@@ -249,7 +262,7 @@ fn load(
     let loaded = match component {
         Some(component) => {
             let file = component.source.display();
-            let bytes = fs::read(&component.source)
+            let bytes = read_bounded(&component.source, COMPONENT_BYTES_MAX)
                 .with_context(|| format!("cannot read component `{name}` from {file}"))?;
             sandbox
                 .load(name, &bytes, limits)
@@ -279,7 +292,7 @@ fn models(
     let script = match &manifest.model.script {
         None => Script::builtin(),
         Some(file) => {
-            let text = fs::read_to_string(file)
+            let text = read_text(file)
                 .with_context(|| format!("cannot read the model script {}", file.display()))?;
             text.parse::<Script>().with_context(|| format!("model script {}", file.display()))?
         }
@@ -351,11 +364,11 @@ pub(crate) fn manifest(
 ) -> anyhow::Result<Manifest> {
     let mut manifest = match file {
         Some(file) => {
-            let bytes = fs::read(file)
+            let bytes = read_bounded(file, CONFIGURATION_BYTES_MAX)
                 .map_err(|error| transom_config::ConfigErrors::unreadable(file, &error))?;
             Manifest::parse(file, &bytes)?
         }
-        None => Manifest::built_in(&environment.state_directory())?,
+        None => Manifest::built_in(&environment.state_directory()?)?,
     };
     if let Some(store) = &options.store {
         manifest.store.path = Some(environment.absolute(store));

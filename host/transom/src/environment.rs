@@ -2,8 +2,18 @@
 
 use std::{
     env,
+    fs::File,
+    io::{self, Read as _},
     path::{Path, PathBuf},
 };
+
+use anyhow::{Context as _, bail};
+
+/// Bytes of a manifest, policy, script or launch configuration: thousands of times what people write.
+pub(crate) const CONFIGURATION_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes of a component; the sandbox refuses smaller ones by its own limit.
+pub(crate) const COMPONENT_BYTES_MAX: u64 = 256 << 20;
 
 /// Variables of the process and its working directory.
 #[derive(Debug, Clone, Default)]
@@ -15,11 +25,14 @@ pub(crate) struct Environment {
 
 impl Environment {
     /// The process's own. Variables that are not UTF-8 are left out.
-    pub(crate) fn of_process() -> std::io::Result<Environment> {
+    pub(crate) fn of_process() -> anyhow::Result<Environment> {
         let variables = env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
-        Ok(Environment { variables: variables.collect(), directory: env::current_dir()? })
+        Ok(Environment {
+            variables: variables.collect(),
+            directory: env::current_dir().context("cannot find the working directory")?,
+        })
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
@@ -37,17 +50,41 @@ impl Environment {
     }
 
     /// What outlives a run: the store, the sockets of the built-in manifest.
-    pub(crate) fn state_directory(&self) -> PathBuf {
+    pub(crate) fn state_directory(&self) -> anyhow::Result<PathBuf> {
+        if let Some(set) = self.given("TRANSOM_STATE_DIR")
+            && !Path::new(set).is_absolute()
+        {
+            bail!("TRANSOM_STATE_DIR={set:?} is relative; right would be an absolute path");
+        }
         let variables = self.variables.iter().cloned().collect();
-        transom_config::manifest::state_directory(&variables)
-            .unwrap_or_else(|| self.directory.join(".transom"))
+        transom_config::manifest::state_directory(&variables).context(
+            "there is no place for the store and the sockets: set TRANSOM_STATE_DIR, or HOME, to an absolute path",
+        )
     }
 
-    /// What can be made again: compiled components.
-    pub(crate) fn cache_directory(&self) -> PathBuf {
+    /// What can be made again: compiled components. `None`: nowhere.
+    pub(crate) fn cache_directory(&self) -> Option<PathBuf> {
         let absolute = |name| self.given(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let base =
             absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
-        base.map_or_else(|| self.directory.join(".transom/cache"), |base| base.join("transom"))
+        Some(base?.join("transom"))
     }
+}
+
+/// Reads a file of the operator's, of at most `bytes_max`: a device that never ends must not fill the memory.
+pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!(
+            "it has more than {bytes_max} bytes, which is all that is read"
+        )));
+    }
+    Ok(bytes)
+}
+
+/// The same for text.
+pub(crate) fn read_text(path: &Path) -> io::Result<String> {
+    String::from_utf8(read_bounded(path, CONFIGURATION_BYTES_MAX)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }

@@ -3,10 +3,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
+use anyhow::Context as _;
 use serde_json::json;
 use transom_config::{
     launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
@@ -15,7 +16,7 @@ use transom_config::{
 
 use crate::{
     deployment::{self, Extras},
-    environment::Environment,
+    environment::{CONFIGURATION_BYTES_MAX, Environment, read_bounded},
     stdio,
 };
 
@@ -31,7 +32,7 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
     let surroundings = Surroundings {
         environment: &variables,
         directory: &environment.directory,
-        read: &|path: &Path| fs::read(path),
+        read: &|path: &Path| read_bounded(path, CONFIGURATION_BYTES_MAX),
     };
     let invocation = launch::invocation(arguments)?;
     match invocation {
@@ -58,10 +59,26 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
         shell_variables: shell_variables(&environment),
         pooled: false,
     };
-    stdio::serve_one(&manifest(launch), &extras, &environment)
+    // Sessions that nobody wants to keep end with the process that made them.
+    let transient = match launch.sessions {
+        Some(_) => None,
+        None => Some(
+            tempfile::Builder::new()
+                .prefix("transom-")
+                .tempdir()
+                .context("cannot make a directory for sessions that are not kept")?,
+        ),
+    };
+    let kept = launch.sessions.clone().map(store);
+    let store =
+        kept.or_else(|| transient.as_ref().map(|directory| directory.path().join(STORE_FILE)));
+    let status =
+        stdio::serve_one(&manifest(launch, store.unwrap_or_default()), &extras, &environment);
+    drop(transient);
+    status
 }
 
-fn manifest(launch: Launch) -> Manifest {
+fn manifest(launch: Launch, store: PathBuf) -> Manifest {
     let mut door = deployment::stdio_door("sdk");
     door.options.insert("maxTokensAsSuccess".to_owned(), json!(launch.max_tokens_as_success));
     Manifest {
@@ -74,10 +91,7 @@ fn manifest(launch: Launch) -> Manifest {
             script: None,
             base_url: launch.model.base_url,
         },
-        store: StoreSettings {
-            path: Some(store(launch.sessions)),
-            durability: Durability::Process,
-        },
+        store: StoreSettings { path: Some(store), durability: Durability::Process },
         tools: Tools {
             enabled: launch.tools.into_iter().map(str::to_owned).collect(),
             keep_environment: Vec::new(),
@@ -108,14 +122,10 @@ fn bounded(mut launch: Launch) -> Launch {
     launch
 }
 
-fn store(sessions: Option<Sessions>) -> PathBuf {
+fn store(sessions: Sessions) -> PathBuf {
     match sessions {
-        Some(Sessions::JsonLines { root, .. }) => root.join(STORE_FILE),
-        Some(Sessions::Sqlite { path }) => path,
-        // Sessions that nobody wants to keep end with the process that made them.
-        None => {
-            std::env::temp_dir().join(format!("transom-{}", std::process::id())).join(STORE_FILE)
-        }
+        Sessions::JsonLines { root, .. } => root.join(STORE_FILE),
+        Sessions::Sqlite { path } => path,
     }
 }
 
@@ -128,7 +138,7 @@ fn shell_variables(environment: &Environment) -> Vec<(String, String)> {
 /// A configuration without a serving component: nothing is answered, and the process ends with its
 /// input (S-141).
 fn wait_for_end() -> anyhow::Result<u8> {
-    std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink())?;
+    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
     Ok(0)
 }
 
@@ -144,13 +154,13 @@ fn help() -> String {
     help
 }
 
-#[expect(clippy::print_stdout, reason = "asked for on standard output (S-204)")]
+/// What was asked for on standard output (S-204).
 fn print(text: &str) -> anyhow::Result<u8> {
-    println!("{text}");
+    writeln!(io::stdout(), "{text}")?;
     Ok(0)
 }
 
-#[expect(clippy::print_stderr, reason = "notices of a launch belong on standard error (S-215)")]
+/// Notices of a launch belong on standard error (S-215). Where nobody takes them, the launch goes on.
 fn eprint_line(line: &str) {
-    eprintln!("transom: {line}");
+    let _ = writeln!(io::stderr(), "transom: {line}");
 }

@@ -6,6 +6,7 @@ mod deployment;
 mod embedded;
 mod environment;
 mod export;
+mod hard_stop;
 mod launch;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
 mod prompt;
@@ -13,7 +14,11 @@ mod run;
 mod stdio;
 mod telemetry;
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    io::{self, Write as _},
+    process::ExitCode,
+};
 
 use clap::Parser;
 
@@ -39,7 +44,7 @@ fn program() -> anyhow::Result<u8> {
     // it the key, from /proc. Where that cannot be had the program runs all the same.
     let _ = nix::sys::prctl::set_dumpable(false);
     let environment = Environment::of_process()?;
-    telemetry::start(&environment)?;
+    let _log = telemetry::start(&environment)?;
     let arguments: Vec<String> =
         env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     // Subcommands first; everything else is a launch form (decision 51).
@@ -56,18 +61,15 @@ fn program() -> anyhow::Result<u8> {
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// One complaint on standard error: `transom: what: why: why`. A complaint of several lines keeps them.
-#[expect(clippy::print_stderr, reason = "this is where complaints go")]
+/// The exit status tells even where nobody takes the words.
 fn complain(error: &anyhow::Error) {
     let chain: Vec<_> = error.chain().map(ToString::to_string).collect();
     let text = chain.join(": ");
-    if text.starts_with("usage:") {
-        eprintln!("{text}");
-    } else {
-        eprintln!("transom: {text}");
-    }
+    let name = if text.starts_with("usage:") { "" } else { "transom: " };
+    let _ = writeln!(io::stderr(), "{name}{text}");
 }

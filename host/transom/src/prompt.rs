@@ -32,7 +32,7 @@ pub(crate) fn run(command: &cli::Prompt, environment: &Environment) -> anyhow::R
 }
 
 async fn ask(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
-    let manifest = Manifest::built_in(&environment.state_directory())?;
+    let manifest = Manifest::built_in(&environment.state_directory()?)?;
     let usual = manifest.doors.get("frames").and_then(|door| match &door.carrier {
         transom_config::manifest::Carrier::Unix { listen } => Some(environment.absolute(listen)),
         transom_config::manifest::Carrier::Stdio => None,

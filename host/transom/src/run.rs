@@ -1,6 +1,9 @@
 //! `transom run`: every door of a manifest, until a signal ends it.
 
-use std::time::Duration;
+use std::{
+    io::{self, Write as _},
+    time::Duration,
+};
 
 use anyhow::bail;
 use tokio::{sync::watch, task::JoinSet, time::timeout};
@@ -71,7 +74,7 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Resu
     status
 }
 
-#[expect(clippy::print_stdout, reason = "this command's standard output is for people")]
+/// This command's standard output is for people, and they may have stopped reading.
 fn say(line: &str) {
-    println!("{line}");
+    let _ = writeln!(io::stdout(), "{line}");
 }

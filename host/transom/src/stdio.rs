@@ -16,6 +16,7 @@ use crate::{
     cli,
     deployment::{self, Extras, Running},
     environment::Environment,
+    hard_stop,
 };
 
 /// From the end of the connection to the end of the process, at most (design §4).
@@ -76,6 +77,7 @@ async fn connected(
         PeerFacts { carrier: "stdio", peer: "the parent process".to_owned(), owns_process: true };
     let ended = serve(&running.host, door, &peer, reader, writer, stopping).await;
 
+    hard_stop::arm();
     let mut failures = ended.failures;
     let mut failed = ended.failed || ended.stuck;
     match timeout(HARD_STOP, running.shut_down()).await {
@@ -113,6 +115,7 @@ pub(crate) fn signalled(
                 _ = too_large.recv() => {}
             }
         };
+        hard_stop::arm();
         stop.send_replace(true);
         interrupted
     })

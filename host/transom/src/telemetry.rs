@@ -3,13 +3,20 @@
 use std::io::{self, IsTerminal};
 
 use anyhow::{Context as _, bail};
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 use crate::environment::Environment;
 
+/// Lines that wait for standard error. Some hundred KiB, minutes of an ordinary log.
+const WAITING_LINES_MAX: usize = 4096;
+
 /// Starts logging. `TRANSOM_LOG` chooses what (for example `info` or `transom_io=debug`), `TRANSOM_LOG_FORMAT`
 /// how (`text` or `json`); without them warnings are shown as text.
-pub(crate) fn start(environment: &Environment) -> anyhow::Result<()> {
+///
+/// A standard error that nobody reads costs log lines and nothing else: a thread writes them, and what it cannot
+/// keep up with is dropped. The guard writes out what waits when it goes.
+pub(crate) fn start(environment: &Environment) -> anyhow::Result<WorkerGuard> {
     let wanted = environment.given("TRANSOM_LOG").unwrap_or("warn");
     let filter = EnvFilter::try_new(wanted).with_context(|| {
         format!(
@@ -18,11 +25,16 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<()> {
     })?;
     let colour =
         io::stderr().is_terminal() && environment.get("NO_COLOR").is_none_or(str::is_empty);
+    let (writer, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(WAITING_LINES_MAX)
+        .thread_name("transom-log")
+        .finish(io::stderr());
     let log = tracing_subscriber::fmt()
         // A standard error that cannot be written must not take the program with it.
         .log_internal_errors(false)
         .with_env_filter(filter)
-        .with_writer(io::stderr)
+        .with_writer(writer)
         .with_ansi(colour);
     match environment.given("TRANSOM_LOG_FORMAT").unwrap_or("text") {
         "text" => log.init(),
@@ -31,5 +43,5 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<()> {
             bail!("TRANSOM_LOG_FORMAT={other:?} is no format; right would be `text` or `json`")
         }
     }
-    Ok(())
+    Ok(guard)
 }

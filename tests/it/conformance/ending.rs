@@ -145,3 +145,14 @@ fn c_42_two_failures_are_one_answer() {
     assert_eq!(error(frames.last().expect("an answer")), "-32603 SDK server teardown failed");
     assert_eq!(bench.client.wire.exit(), 1);
 }
+
+/// S-215 makes standard error free text; that it cannot be written must not cost anybody a turn.
+#[test]
+fn a_log_that_cannot_be_written_stops_nobody() {
+    let mut bench = Bench::launched(|launch| launch.mute().env("TRANSOM_LOG", "trace"));
+    bench.shake_hands();
+    let turn = bench.client.turn("main", "PROMPT: TOOL");
+    assert!(turn.iter().any(|frame| frame["params"]["event"]["type"] == "tool/result"));
+    assert_eq!(bench.client.shut_down(), 0);
+    assert_eq!(bench.stored("main"), bench.client.events("main"));
+}

@@ -247,20 +247,65 @@ fn a_subscription_that_fails_fails_the_handshake() {
 }
 
 #[test]
-fn c_18_nothing_is_prompted_before_the_handshake_is_answered() {
-    // S-48: also not while it is under way.
+fn c_18_nothing_is_prompted_without_a_handshake() {
+    // S-48.
     assert_snapshot!(play(&[
         r#"0 unit {"id":"p0","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[{"type":"text","text":"hi"}]}}"#,
-        HANDSHAKE[0],
-        r#"0 unit {"id":"p1","method":"session/prompt","params":{}}"#,
     ]), @r#"
     > 0 unit {"id":"p0","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[{"type":"text","text":"hi"}]}}
     < unit {"jsonrpc":"2.0","id":"p0","error":{"code":-32603,"message":"SDK server is not initialized"}}
+    "#);
+}
+
+#[test]
+fn a_prompt_in_the_same_write_waits_for_the_handshake_ahead_of_it() {
+    // S-22, S-138: it is begun behind it, and refused only when it fails.
+    let prompt = r#"0 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}"#;
+    let unknown = r#"0 unit {"id":"u","method":"nope"}"#;
+    assert_snapshot!(play(&[
+        HANDSHAKE[0],
+        prompt,
+        unknown,
+        "1 frame reply models/check id=1 {}",
+        "2 frame reply events/subscribe id=2 {}",
+    ]), @r#"
     > 0 unit {"jsonrpc":"2.0","id":"init-1","method":"initialize","params":{"cwd":"/src","provider":"deepseek-official","model":"deepseek-v4-flash"}}
     < frame request models/check id=1 {"provider":"deepseek-official","model":"deepseek-v4-flash"}
-    > 0 unit {"id":"p1","method":"session/prompt","params":{}}
+    > 0 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}
+    > 0 unit {"id":"u","method":"nope"}
+    < unit {"jsonrpc":"2.0","id":"u","error":{"code":-32603,"message":"unknown DeepSeek Harness SDK runtime method: nope"}}
+    > 1 frame reply models/check id=1 {}
+    < frame request events/subscribe id=2 {"scope":"all","topics":["events","status","subagents","sessions"]}
+    > 2 frame reply events/subscribe id=2 {}
+    < unit {"jsonrpc":"2.0","id":"init-1","result":{"serverInfo":{"name":"deepseek-harness-sdk-runtime","version":"0.0.1"}}}
+    < frame request session/open session=main id=3 {"want":"new","owner":"connection","cwd":"/src","route":{"provider":"deepseek-official","model":"deepseek-v4-flash"}}
+    < frame request session/prompt session=main id=4 {"content":[]}
+    "#);
+    assert_snapshot!(play(&[
+        HANDSHAKE[0],
+        prompt,
+        r#"1 frame failure models/check id=1 {"code":"no-adapter","message":"?","details":{}}"#,
+    ]), @r#"
+    > 0 unit {"jsonrpc":"2.0","id":"init-1","method":"initialize","params":{"cwd":"/src","provider":"deepseek-official","model":"deepseek-v4-flash"}}
+    < frame request models/check id=1 {"provider":"deepseek-official","model":"deepseek-v4-flash"}
+    > 0 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}
+    > 1 frame failure models/check id=1 {"code":"no-adapter","message":"?","details":{}}
+    < unit {"jsonrpc":"2.0","id":"init-1","error":{"code":-32603,"message":"no adapter registered for provider \"deepseek-official\""}}
     < unit {"jsonrpc":"2.0","id":"p1","error":{"code":-32603,"message":"SDK server is not initialized"}}
     "#);
+}
+
+#[test]
+fn more_than_can_wait_for_a_handshake_is_refused() {
+    // Limit HELD_BYTES_MAX.
+    let long = "x".repeat(crate::conversation::HELD_BYTES_MAX);
+    let prompt = format!(
+        r#"0 unit {{"id":"big","method":"session/prompt","params":{{"sessionId":"main","contentBlocks":[{{"type":"text","text":"{long}"}}]}}}}"#
+    );
+    let transcript = play(&[HANDSHAKE[0], &prompt]);
+    assert!(transcript.contains(
+        r#""id":"big","error":{"code":-32603,"message":"SDK server is not initialized"}"#
+    ));
 }
 
 #[test]

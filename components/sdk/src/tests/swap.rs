@@ -67,6 +67,7 @@ fn everything(stage: Stage) -> Memory {
             (u64::MAX, Pending::Shutdown { request: request("-3.5") }),
         ]
         .into(),
+        held: vec![r#"{"id":1}"#.to_owned()],
         asked: u64::MAX,
     }
 }

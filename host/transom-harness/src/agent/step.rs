@@ -124,13 +124,16 @@ impl Agent {
             tools: (!tools.is_empty()).then(|| Arc::clone(tools)),
         };
         if self.log.request_header.as_ref() != Some(&header) {
-            let reason = match self.log.request_header {
-                None => HeaderReason::Initial,
-                Some(_) => HeaderReason::Change,
+            let reason = match (self.log.has_header, self.log.resumed) {
+                (false, _) => HeaderReason::Initial,
+                (true, true) => HeaderReason::Resume,
+                (true, false) => HeaderReason::Change,
             };
             let data = Data::RequestHeader { header: &header, reason };
             out.push(Effect::Append(self.log.append(now, &data)));
             self.log.request_header = Some(header);
+            self.log.has_header = true;
+            self.log.resumed = false;
         }
         let context = (served.provider.clone(), served.model.clone(), served.context_window);
         if self.log.request_context.as_ref() != Some(&context) {
@@ -190,6 +193,14 @@ impl Agent {
         reason: &Finish,
     ) -> Next {
         let (content, usage) = attempt.assembler.finish(reason);
+        let calls = content.iter().filter(|block| matches!(block, Block::ToolCall { .. })).count();
+        let most = self.config.calls_per_message_max;
+        if calls > most {
+            self.end_step(out, now, &turn);
+            let text =
+                format!("the model asked for {calls} tool calls in one answer; {most} are allowed");
+            return self.fail_turn(out, now, &turn, LlmFailure::new("MALFORMED_RESPONSE", text));
+        }
         let source =
             Source::Model { provider: attempt.served.provider, model: attempt.served.model };
         let message = Arc::new(Message {

@@ -230,6 +230,11 @@ impl Agent {
             let end = if turn.limit_hit { TurnEnd::MaxTokens } else { TurnEnd::Completed };
             return self.close_turn(out, now, &turn, &end);
         }
+        let most = self.config.steps_per_turn_max;
+        if turn.step >= most {
+            let text = format!("the turn has taken {most} steps, the most it may take");
+            return self.fail_turn(out, now, &turn, LlmFailure::new("STEP_LIMIT", text));
+        }
         let mut claimed = std::mem::take(&mut turn.claimed);
         let messages = self.claim(out, now, turn.turn, Target::NextStep, usize::MAX, &mut claimed);
         turn.claimed = claimed;
@@ -264,7 +269,7 @@ impl Agent {
         out.push(Effect::Append(self.log.append(now, &data)));
         match reason {
             TurnEnd::Completed | TurnEnd::MaxTokens => Next::AnotherTurn,
-            TurnEnd::Aborted { .. } | TurnEnd::Error { .. } => Next::Rest,
+            TurnEnd::Aborted { .. } | TurnEnd::Error { .. } | TurnEnd::Interrupted => Next::Rest,
         }
     }
 

@@ -72,8 +72,6 @@ fn an_id_is_opened_once() {
     check(&mut house, "session/open", Some("old"), json!({ "want": "new" }), expected);
     let expected = "failure session/open session-not-found: session \"none\" not found";
     check(&mut house, "session/open", Some("none"), json!({ "want": "stored" }), expected);
-    house.ask(1, "session/open", Some("old"), json!({ "want": "stored" }));
-    assert!(house.told().starts_with("1 failure session/open not-resumable"));
 }
 
 #[test]
@@ -220,4 +218,68 @@ fn sessions_are_listed_newest_first_in_pages() {
     assert_eq!(page(&mut house, json!({ "limit": 2 })), (vec![json!("b"), json!("c")], json!("c")));
     assert_eq!(page(&mut house, json!({ "cursor": "c" })), (vec![json!("a")], Value::Null));
     assert_eq!(page(&mut house, json!({ "stored": false })), (vec![], Value::Null));
+}
+
+/// A session that another process has stored: one finished turn.
+fn stored_before() -> House {
+    let mut first = House::with_session();
+    first.prompt("main", "hi");
+    first.commit();
+    first.answer("hello");
+    first.commit();
+    let mut house = House::new();
+    let header = first.log[0].header.to_string();
+    let events = first.log.len() as u64;
+    house.stored.push(StoredSession { id: "main".into(), header, events, updated_at: 1000 });
+    house.log = first.log;
+    house.connect(1, facts(Reach::Owned));
+    house.watch(1, "owned");
+    house
+}
+
+#[test]
+fn a_stored_session_goes_on_behind_its_history() {
+    // S-61, L-80, decision 79: history and seed are not announced, numbers go on.
+    let mut house = stored_before();
+    let before = house.log.len();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "stored", "route": {} }));
+    assert_eq!(house.told(), "", "the seed is not durable yet");
+    house.commit();
+    assert_eq!(house.told(), "1 session/added main\n1 reply session/open");
+    let reply: Value = serde_json::from_str(&house.frames.last().unwrap().1.body).unwrap();
+    assert_eq!(reply["created"], false);
+    assert_eq!(reply["lastSeq"], json!(before), "the seed's own number");
+    house.prompt("main", "again");
+    house.commit();
+    let told = house.told();
+    assert!(
+        told.starts_with(&format!("1 event main {} agent/inbox/spliced", before + 1)),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_session_that_is_live_elsewhere_is_left_alone() {
+    // L-82.
+    let mut house = stored_before();
+    house.elsewhere.push("main".into());
+    let text = "cannot prepare session \"main\" while it is live in another process";
+    let expected = format!("failure session/open session-live: {text}");
+    check(&mut house, "session/open", Some("main"), json!({ "want": "stored" }), &expected);
+    let expected = "failure session/open session-exists: session \"main\" already exists";
+    check(&mut house, "session/open", Some("main"), json!({ "want": "new" }), expected);
+}
+
+#[test]
+fn a_damaged_log_is_not_continued_and_says_where() {
+    let mut house = stored_before();
+    house.log[2].text = "{".into();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
+    let told = house.told();
+    let expected = "1 failure session/open not-resumable: corrupt session log: unparsable committed event at seq 2";
+    assert!(told.starts_with(expected), "{told}");
+    assert!(house.done().ends_with("release main"), "and it is nobody's again");
+    house.stored[0].events += 1;
+    house.ask(1, "session/open", Some("main"), json!({ "want": "any" }));
+    assert!(house.told().contains("events of session \"main\" are there where"));
 }

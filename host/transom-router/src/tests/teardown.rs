@@ -19,7 +19,7 @@ fn a_shutdown_closes_the_log_and_shows_nothing_of_it() {
     assert_eq!(house.told(), "1 reply host/shutdown");
     let last = &house.log.last().unwrap().text;
     assert!(last.contains(r#""reason":{"kind":"aborted","reason":{"kind":"disposed"}}"#), "{last}");
-    assert_eq!(house.done(), "forget main");
+    assert_eq!(house.done(), "forget main\nrelease main");
 }
 
 #[test]

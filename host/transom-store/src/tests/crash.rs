@@ -196,3 +196,20 @@ fn session_of(number: u64) -> usize {
 fn text(session: &str, seq: u64) -> String {
     format!(r#"{{"session":"{session}","seq":{seq},"data":"{}"}}"#, "x".repeat(100))
 }
+
+#[test]
+fn a_live_session_belongs_to_one_store() {
+    // L-82.
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("store.db");
+    let open = || SqliteStore::open(&path, Durability::Process, Box::new(|_| ())).unwrap();
+    let (one, other) = (open(), open());
+    assert_eq!(one.claim(&"main".into()), Ok(true));
+    assert_eq!(one.claim(&"main".into()), Ok(true), "its own claim stands");
+    assert_eq!(other.claim(&"main".into()), Ok(false));
+    assert_eq!(other.claim(&"side".into()), Ok(true));
+    one.release(&"main".into());
+    assert_eq!(other.claim(&"main".into()), Ok(true));
+    drop(other);
+    assert_eq!(one.claim(&"side".into()), Ok(true), "whoever goes lets go");
+}

@@ -102,3 +102,36 @@ fn an_answer_of_another_call_changes_nothing() {
     play.happen(Happened::ToolEnded(Token(9999), ToolOutcome::text("stray")));
     assert_eq!(play.told(), "");
 }
+
+#[test]
+fn a_turn_takes_so_many_steps() {
+    // L-35 [beyond], limit steps_per_turn_max.
+    let mut play = Play::with(AgentConfig { steps_per_turn_max: 2, ..AgentConfig::default() });
+    play.prompt("go").assemble();
+    for id in ["a", "b"] {
+        if play.calling.is_empty() {
+            play.assemble();
+        }
+        play.call(0, id, "t")
+            .finish(Finish::ToolCalls)
+            .plan(&[false])
+            .tool(id, ToolOutcome::text("x"));
+    }
+    let told = play.told();
+    assert!(told.contains("error STEP_LIMIT"), "{told}");
+    assert!(told.ends_with("idle"), "{told}");
+}
+
+#[test]
+fn an_answer_may_ask_for_so_many_tools() {
+    // Limit calls_per_message_max.
+    let mut play = Play::with(AgentConfig { calls_per_message_max: 2, ..AgentConfig::default() });
+    play.prompt("go").assemble().call(0, "a", "t").call(1, "b", "t").call(2, "c", "t");
+    play.finish(Finish::ToolCalls);
+    let told = play.told();
+    assert!(!told.contains("tool/call") && !told.contains("assistant/message"), "{told}");
+    assert!(
+        told.contains("the model asked for 3 tool calls in one answer; 2 are allowed"),
+        "{told}"
+    );
+}

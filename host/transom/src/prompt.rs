@@ -2,6 +2,7 @@
 //! of a running host, or with a private host that it starts for this one prompt.
 
 mod client;
+mod plain;
 mod show;
 
 use std::path::Path;

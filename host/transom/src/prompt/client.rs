@@ -4,8 +4,15 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, ReadHalf, WriteHalf,
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadHalf,
+    WriteHalf,
 };
+
+/// Bytes of one frame: what the longest unit of a door may become.
+const LINE_BYTES_MAX: u64 = 512 << 20;
+
+/// Characters of a wrong line that are shown.
+const QUOTED_CHARS: usize = 200;
 
 /// One frame as it was received.
 #[derive(Debug, Deserialize)]
@@ -69,11 +76,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     pub(super) async fn receive(&mut self) -> anyhow::Result<Received> {
         let mut line = String::new();
-        if self.reader.read_line(&mut line).await? == 0 {
+        let read = (&mut self.reader).take(LINE_BYTES_MAX).read_line(&mut line).await?;
+        if read == 0 {
             bail!("the host closed the connection");
         }
-        serde_json::from_str(&line)
-            .with_context(|| format!("the host said something that is no frame: {line}"))
+        serde_json::from_str(&line).with_context(|| {
+            let begin: String = line.chars().take(QUOTED_CHARS).collect();
+            format!("the host said something that is no frame: {begin}")
+        })
     }
 }
 

@@ -5,7 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use anyhow::bail;
 use serde_json::Value;
 
-use super::client::{Received, message};
+use super::{
+    client::{Received, message},
+    plain::plain,
+};
 
 /// Characters of a tool's arguments or result that are shown.
 const BRIEF_CHARS: usize = 200;
@@ -13,6 +16,8 @@ const BRIEF_CHARS: usize = 200;
 pub(super) struct Show {
     json: bool,
     colour: bool,
+    /// Whether the answer goes to a terminal, which must not be driven by it.
+    terminal: bool,
     over: bool,
     /// Whether the line on the screen is still open.
     open_line: bool,
@@ -24,8 +29,15 @@ pub(super) struct Show {
 impl Show {
     pub(super) fn new(json: bool, provider: &str, session: &str) -> Show {
         let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let show =
-            Show { json, colour, over: false, open_line: false, reasoning: false, end: None };
+        let show = Show {
+            json,
+            colour,
+            terminal: io::stdout().is_terminal(),
+            over: false,
+            open_line: false,
+            reasoning: false,
+            end: None,
+        };
         show.aside(&format!("{provider}, session {session}"));
         show
     }
@@ -104,15 +116,17 @@ impl Show {
         if reasoning {
             // Not the answer: beside it, so that the answer can be piped on.
             let mut err = io::stderr().lock();
-            if self.colour {
-                write!(err, "\x1b[2m{text}\x1b[0m")?
-            } else {
-                write!(err, "{text}")?
+            match self.colour {
+                true => write!(err, "\x1b[2m{}\x1b[0m", plain(text))?,
+                false => write!(err, "{text}")?,
             }
             err.flush()
         } else {
             let mut out = io::stdout().lock();
-            write!(out, "{text}")?;
+            match self.terminal {
+                true => write!(out, "{}", plain(text))?,
+                false => write!(out, "{text}")?,
+            }
             out.flush()
         }
     }
@@ -128,13 +142,14 @@ impl Show {
         Ok(())
     }
 
-    #[expect(clippy::print_stderr, reason = "what is not the answer goes beside it")]
+    /// What is not the answer goes beside it. Where nobody takes that, the answer still comes.
     fn aside(&self, text: &str) {
-        match (self.json, self.colour) {
-            (true, _) => {}
-            (false, true) => eprintln!("\x1b[2m{text}\x1b[0m"),
-            (false, false) => eprintln!("{text}"),
-        }
+        let text = plain(text);
+        let _ = match (self.json, self.colour) {
+            (true, _) => Ok(()),
+            (false, true) => writeln!(io::stderr(), "\x1b[2m{text}\x1b[0m"),
+            (false, false) => writeln!(io::stderr(), "{text}"),
+        };
     }
 
     /// The exit status: 0 when the turn is complete, 1 when it failed.

@@ -226,6 +226,22 @@ pub struct StoredSession {
     pub updated_at: u64,
 }
 
+/// A run of events: from `from` on, until `limit` events or `bytes_max` bytes of text are read, and one event at
+/// least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page {
+    pub from: u64,
+    pub limit: u64,
+    pub bytes_max: u64,
+}
+
+impl Page {
+    /// As many as `limit`, however long.
+    pub fn events(from: u64, limit: u64) -> Page {
+        Page { from, limit, bytes_max: u64::MAX }
+    }
+}
+
 /// The durable log. Commits are reported, in order, to the sink given to the store's constructor.
 pub trait Store: Send + Sync {
     /// Queues events for the next commit; never waits.
@@ -239,8 +255,8 @@ pub trait Store: Send + Sync {
 
     fn release(&self, id: &SessionId);
 
-    /// Events `from..from + limit` of a session, envelopes as JSON text.
-    fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError>;
+    /// A run of a session's events, envelopes as JSON text.
+    fn read(&self, id: &SessionId, page: Page) -> Result<Vec<Arc<str>>, StoreError>;
 
     fn list(&self) -> Result<Vec<StoredSession>, StoreError>;
 

@@ -329,10 +329,8 @@ impl Core {
                 let answer = Answer::Served(self.ports.models_of(&door).serve(&route));
                 self.next.push_back(Event::Answered { ask, answer });
             }
-            Question::Read { session, from, limit } => {
-                self.answer_later(ask, move |store| {
-                    Answer::Events(store.read(&session, from, limit))
-                });
+            Question::Read { session, page } => {
+                self.answer_later(ask, move |store| Answer::Events(store.read(&session, page)));
             }
             Question::List => self.answer_later(ask, |store| Answer::Listed(store.list())),
         }

@@ -6,7 +6,7 @@ use serde_json::{json, value::RawValue};
 use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     header::Header,
-    ports::{StoreError, StoredSession},
+    ports::{Page, StoreError, StoredSession},
 };
 
 use crate::{
@@ -14,12 +14,15 @@ use crate::{
     peer::Asked,
     request::{List, Want},
     router::{Router, not_found},
-    row::{self, Checked, Page, Row},
+    row::{self, Checked, Listing, Row},
     sessions::{exists, live_elsewhere},
 };
 
 /// Events in one answer to `session/read`.
 pub(crate) const READ_EVENTS_MAX: u64 = 1000;
+/// Bytes of events in one answer, and of those read at once for a slow peer. A long prompt may have more, and then it
+/// comes alone.
+pub(crate) const READ_BYTES_MAX: u64 = 4 << 20;
 /// Rows in one answer to `session/list`.
 const LIST_ROWS_MAX: usize = 200;
 
@@ -104,8 +107,8 @@ impl Router {
             (Want::Stored, Ok(Claimed::Here(None))) => not_found(id),
             (Want::Stored | Want::Any, Ok(Claimed::Elsewhere)) => live_elsewhere(id),
             (Want::Stored | Want::Any, Ok(Claimed::Here(Some(stored)))) => {
-                let question =
-                    Question::Read { session: id.clone(), from: 0, limit: stored.events };
+                let page = Page::events(0, stored.events);
+                let question = Question::Read { session: id.clone(), page };
                 return self.ask(out, question, Pending::Restore(id.clone(), stored));
             }
         };
@@ -227,7 +230,7 @@ impl Router {
         let items = rest.get(..limit).unwrap_or(rest);
         let more = items.len() < rest.len();
         let cursor = items.last().filter(|_| more).map(|row| row.session_id.as_str());
-        let body = row::text(&Page { items, cursor });
+        let body = row::text(&Listing { items, cursor });
         self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
     }
 }

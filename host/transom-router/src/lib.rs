@@ -14,7 +14,9 @@ use std::sync::Arc;
 use transom_frame::{ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{Happened, Token},
-    ports::{Append, Commit, ModelRequest, Route, Served, StoreError, StoredSession, ToolCall},
+    ports::{
+        Append, Commit, ModelRequest, Page, Route, Served, StoreError, StoredSession, ToolCall,
+    },
 };
 
 pub use crate::router::{HostFacts, Router};
@@ -162,8 +164,7 @@ pub enum Question {
     Claim(SessionId),
     Read {
         session: SessionId,
-        from: u64,
-        limit: u64,
+        page: Page,
     },
     List,
     /// Whether a directory stands at this path.

@@ -12,17 +12,21 @@ use transom_harness::{
     chance::Chance,
     event::Cause,
     message::Source,
+    ports::Page,
 };
 
 use crate::{
     AskId, Effect, Event, Facts, Question, Reach,
-    answers::Pending,
+    answers::{Pending, READ_BYTES_MAX},
     peer::{Asked, Peer, Pull, Subscription},
     release::{Item, Release},
     request::{Directory, Fate, Mode, Prompt, Request, Scope, Subscribe, Topic},
     row::Baseline,
     sessions::{Opening, Session},
 };
+
+/// Subscriptions of one connection: every event is held against each of them.
+const SUBSCRIPTIONS_MAX: usize = 64;
 
 /// SIGTERM to SIGKILL in a teardown, milliseconds (design §4).
 pub(crate) const TEARDOWN_KILL_MS: u64 = 300;
@@ -416,6 +420,11 @@ impl Router {
         if scope != Scope::Owned {
             self.broad.insert(me);
         }
+        if peer.subscriptions.len() >= SUBSCRIPTIONS_MAX {
+            let text = format!("a connection has {SUBSCRIPTIONS_MAX} subscriptions at most");
+            let failure = Failure::new(Code::Overloaded, text).with("limit", "subscriptions");
+            return self.refuse(out, &asked, &failure);
+        }
         peer.subscriptions.push(subscription);
 
         let mut sessions: Vec<_> = self.sessions.values().collect();
@@ -553,7 +562,8 @@ impl Router {
                 Pull::Deliver(frame) => out.push(Effect::Deliver { connection, frame }),
                 Pull::Read { session, from, limit } => {
                     let pending = Pending::CatchUp { connection, session: session.clone() };
-                    self.ask(out, Question::Read { session, from, limit }, pending);
+                    let page = Page { from, limit, bytes_max: READ_BYTES_MAX };
+                    self.ask(out, Question::Read { session, page }, pending);
                 }
             }
         }

@@ -46,7 +46,7 @@ pub(crate) struct Checked {
 
 /// Answer to `session/list`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Page<'a> {
+pub(crate) struct Listing<'a> {
     pub(crate) items: &'a [Row],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cursor: Option<&'a str>,

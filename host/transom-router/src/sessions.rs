@@ -9,12 +9,12 @@ use transom_harness::{
     chance::Chance,
     event::Event,
     header::Header,
-    ports::{Append, Commit, ToolOutcome},
+    ports::{Append, Commit, Page, ToolOutcome},
 };
 
 use crate::{
     Effect, Question, Reach,
-    answers::Pending,
+    answers::{Pending, READ_BYTES_MAX},
     peer::Asked,
     release::Item,
     request::{Mint, Open, OwnerWish, Read, Request, Topic, Want},
@@ -272,7 +272,8 @@ impl Router {
         let released = self.sessions.get(id).map_or(0, |session| session.released);
         let limit =
             read.limit.min(crate::answers::READ_EVENTS_MAX).min(released.saturating_sub(read.from));
-        let question = Question::Read { session: id.clone(), from: read.from, limit };
+        let page = Page { from: read.from, limit, bytes_max: READ_BYTES_MAX };
+        let question = Question::Read { session: id.clone(), page };
         self.ask(out, question, Pending::Read { asked, last_seq: last_seq(released) });
     }
 

@@ -12,7 +12,7 @@ use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
     chunk::{Chunk, Finish},
-    ports::{Append, Commit, RetryPolicy, Served, StoredSession, ToolOutcome},
+    ports::{Append, Commit, Page, RetryPolicy, Served, StoredSession, ToolOutcome},
 };
 
 use crate::{Answer, Claimed, Effect, Event, Facts, HostFacts, Question, Reach, Router};
@@ -141,7 +141,7 @@ impl House {
                     } else {
                         Claimed::Here(self.stored.iter().find(|stored| stored.id == id).cloned())
                     })),
-                    Question::Read { session, from, limit } => {
+                    Question::Read { session, page: Page { from, limit, .. } } => {
                         let texts = self.log.iter().filter(|append| append.session == session);
                         let page = texts.skip(from as usize).take(limit as usize);
                         Answer::Events(Ok(page.map(|append| Arc::clone(&append.text)).collect()))

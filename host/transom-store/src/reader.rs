@@ -10,7 +10,7 @@ use std::{
 
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use transom_frame::SessionId;
-use transom_harness::ports::{StoreError, StoredSession};
+use transom_harness::ports::{Page, StoreError, StoredSession};
 
 use crate::{file, header, schema};
 
@@ -73,15 +73,24 @@ impl Reader {
     }
 
     /// Events `from..from + limit` of a session; none for a session that is not there.
-    pub fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError> {
+    pub fn read(&self, id: &SessionId, page: Page) -> Result<Vec<Arc<str>>, StoreError> {
+        let Page { from, limit, bytes_max } = page;
         let read = || {
-            self.connection
-                .prepare_cached(
-                    "SELECT text FROM events WHERE session = (SELECT key FROM sessions WHERE id = ?1)
-                     AND seq >= ?2 ORDER BY seq LIMIT ?3",
-                )?
-                .query_map(params![id.as_str(), signed(from), signed(limit)], |row| text(row, 0))?
-                .collect::<rusqlite::Result<Vec<_>>>()
+            let mut statement = self.connection.prepare_cached(
+                "SELECT text FROM events WHERE session = (SELECT key FROM sessions WHERE id = ?1)
+                 AND seq >= ?2 ORDER BY seq LIMIT ?3",
+            )?;
+            let mut rows = statement.query(params![id.as_str(), signed(from), signed(limit)])?;
+            let mut texts: Vec<Arc<str>> = Vec::new();
+            let mut bytes: u64 = 0;
+            while bytes < bytes_max
+                && let Some(row) = rows.next()?
+            {
+                let text: Arc<str> = text(row, 0)?;
+                bytes = bytes.saturating_add(text.len() as u64);
+                texts.push(text);
+            }
+            rusqlite::Result::Ok(texts)
         };
         read().map_err(|error| self.failed(&error))
     }

@@ -11,7 +11,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 use transom_frame::SessionId;
-use transom_harness::ports::{Append, Commit, Sink, Store, StoreError, StoredSession};
+use transom_harness::ports::{Append, Commit, Page, Sink, Store, StoreError, StoredSession};
 
 use crate::{
     claims::Claims,
@@ -190,8 +190,8 @@ impl Store for SqliteStore {
         self.claims.release(id);
     }
 
-    fn read(&self, id: &SessionId, from: u64, limit: u64) -> Result<Vec<Arc<str>>, StoreError> {
-        self.with_reader(|reader| reader.read(id, from, limit))
+    fn read(&self, id: &SessionId, page: Page) -> Result<Vec<Arc<str>>, StoreError> {
+        self.with_reader(|reader| reader.read(id, page))
     }
 
     fn list(&self) -> Result<Vec<StoredSession>, StoreError> {

@@ -15,7 +15,7 @@ use std::{
 use rusqlite::Connection;
 use tempfile::TempDir;
 use transom_frame::SessionId;
-use transom_harness::ports::{Append, Commit, Store as _, StoreError, StoredSession};
+use transom_harness::ports::{Append, Commit, Page, Store as _, StoreError, StoredSession};
 
 use crate::{
     ATTACHMENT_BYTES_MAX, Durability, SqliteStore, open_read_only,
@@ -74,7 +74,7 @@ impl Log {
     }
 
     fn texts(&self, session: &str) -> Vec<String> {
-        let texts = self.store.read(&session.into(), 0, u64::MAX).unwrap();
+        let texts = self.store.read(&session.into(), Page::events(0, u64::MAX)).unwrap();
         texts.iter().map(|text| text.to_string()).collect()
     }
 }
@@ -110,7 +110,7 @@ fn what_is_reported_can_be_read() {
         let Commit::Through(through) = report else { panic!("{report:?}") };
         assert!(through > last, "reports are in order: {through} after {last}");
         last = through;
-        let newest = log.store.read(&"main".into(), through - 1, 1).unwrap();
+        let newest = log.store.read(&"main".into(), Page::events(through - 1, 1)).unwrap();
         assert_eq!(*newest[0], format!("{{\"seq\":{}}}", through - 1));
     }
 }
@@ -151,7 +151,7 @@ fn a_read_takes_the_part_it_asks_for() {
     log.append(&[("main", 0, "0"), ("other", 0, "x"), ("main", 1, "1"), ("main", 2, "2")]);
     log.reports();
     let read = |from, limit| {
-        let texts = log.store.read(&"main".into(), from, limit).unwrap();
+        let texts = log.store.read(&"main".into(), Page::events(from, limit)).unwrap();
         texts.iter().map(|text| text.to_string()).collect::<Vec<_>>().concat()
     };
     for (from, limit, expected) in
@@ -159,7 +159,7 @@ fn a_read_takes_the_part_it_asks_for() {
     {
         assert_eq!(read(from, limit), expected, "from {from}, limit {limit}");
     }
-    assert!(log.store.read(&"nobody".into(), 0, 9).unwrap().is_empty());
+    assert!(log.store.read(&"nobody".into(), Page::events(0, 9)).unwrap().is_empty());
 }
 
 /// L-73: an append continues exactly at the stored end.
@@ -250,7 +250,7 @@ fn a_table_that_is_gone_fails_every_batch_and_says_so() {
     Connection::open(&log.path).unwrap().execute_batch("DROP TABLE events").unwrap();
     log.append(&[("main", 0, "{}")]);
     assert_eq!(log.reports(), [failed(1, 1, "cannot store events: no such table: events")]);
-    let read = log.store.read(&"main".into(), 0, 1).unwrap_err();
+    let read = log.store.read(&"main".into(), Page::events(0, 1)).unwrap_err();
     assert!(read.to_string().contains("no such table: events"), "{read}");
 }
 
@@ -302,6 +302,19 @@ fn closing_stores_what_waits_and_refuses_the_rest() {
         !sibling(&log.path, "-wal").exists()
             || fs::metadata(sibling(&log.path, "-wal")).unwrap().len() == 0
     );
+}
+
+#[test]
+fn a_page_ends_at_its_bytes_but_never_empty() {
+    let mut log = Log::new();
+    let long = "x".repeat(1000);
+    log.append(&[("main", 0, &long), ("main", 1, &long), ("main", 2, "{}")]);
+    log.reports();
+    let read = |bytes_max| {
+        let page = Page { from: 0, limit: 9, bytes_max };
+        log.store.read(&"main".into(), page).unwrap().len()
+    };
+    assert_eq!((read(1), read(1001), read(u64::MAX)), (1, 2, 3));
 }
 
 #[test]
@@ -578,7 +591,7 @@ fn a_store_that_is_open_can_be_read_beside_it() {
     log.append(&[("main", 0, "{}")]);
     log.reports();
     assert_eq!(reader.find(&SessionId::from("main")).unwrap().unwrap().events, 1);
-    assert_eq!(reader.read(&"main".into(), 0, 9).unwrap().len(), 1);
+    assert_eq!(reader.read(&"main".into(), Page::events(0, 9)).unwrap().len(), 1);
 }
 
 fn sibling(path: &Path, suffix: &str) -> PathBuf {

@@ -161,7 +161,10 @@ fn a_departure_is_followed_and_must_be_needed() {
         )
     };
     let refusal = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "no"}});
-    assert_eq!(played(1, &[answer(1)], &[refusal.clone()], &lines(&refusal)), Ok(vec![]));
+    assert_eq!(
+        played(1, &[answer(1)], std::slice::from_ref(&refusal), &lines(&refusal)),
+        Ok(vec![])
+    );
     assert!(
         played(1, &[answer(1)], &[answer(1)], &lines(&refusal)).is_err(),
         "the recorded frame came"

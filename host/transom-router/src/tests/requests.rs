@@ -283,3 +283,19 @@ fn a_damaged_log_is_not_continued_and_says_where() {
     house.ask(1, "session/open", Some("main"), json!({ "want": "any" }));
     assert!(house.told().contains("events of session \"main\" are there where"));
 }
+
+#[test]
+fn a_connection_has_so_many_subscriptions() {
+    let mut house = House::with_session();
+    for _ in 1..64 {
+        house.watch(1, "owned");
+    }
+    let expected = "failure events/subscribe overloaded: a connection has 64 subscriptions at most";
+    check(
+        &mut house,
+        "events/subscribe",
+        None,
+        json!({ "scope": "owned", "topics": [] }),
+        expected,
+    );
+}

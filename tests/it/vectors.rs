@@ -176,6 +176,8 @@ fn play_one(file: &str, way: Way, departures: &[Departure]) -> Result<Played, St
     let model = ModelServer::start();
     model.on("SLOW", ticks(&lines));
     let place = Place::new();
+    // The directory that a recording changes to.
+    fs::create_dir(place.cwd.join("sub")).expect("a directory");
     let launch = launch(&lines, &place, &model);
     if file.contains("same-session-id") || file.contains("resume-wait") {
         live_once(way, &place, &model, &launch);

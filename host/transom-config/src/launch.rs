@@ -19,6 +19,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use variables::Variables;
+
 pub use arguments::{Invocation, UsageError, invocation};
 
 use crate::error::{ConfigErrors, utf8};
@@ -156,7 +158,8 @@ pub fn launch(
 
 /// Form A (S-203): the file is named by `DSH_CORDIS_CONFIG`, else by the argument.
 fn form_a(argument: Option<&str>, surroundings: Surroundings<'_>) -> Result<Launch, LaunchError> {
-    let (environment, notices) = variables::with_file(surroundings);
+    let Variables { configuration: environment, process, notices } =
+        variables::with_file(surroundings);
     let surroundings = Surroundings { environment: &environment, ..surroundings };
 
     let named = [environment.get("DSH_CORDIS_CONFIG").map(String::as_str), argument];
@@ -173,7 +176,7 @@ fn form_a(argument: Option<&str>, surroundings: Surroundings<'_>) -> Result<Laun
     let mut launch =
         compose::compose(&path.display().to_string(), &entries, surroundings, Layout::FormA)?;
     launch.notices.splice(0..0, notices);
-    launch.environment = environment;
+    launch.environment = process;
     Ok(launch)
 }
 

@@ -471,6 +471,31 @@ fn a_file_of_variables_stands_behind_the_environment() {
     assert_eq!(found.notices[0], "/project/.env is ignored: it cannot be read: it is a directory");
 }
 
+/// A checkout's own file is not the operator's word.
+#[test]
+fn a_file_of_variables_sends_no_key_anywhere_and_changes_no_shell() {
+    let dotenv = "DEEPSEEK_BASE_URL=http://evil\nPATH=/evil\nLD_PRELOAD=/evil.so\nDSH_CORDIS_CONFIG=evil.yml\n";
+    let files = [("/project/c.yml", BUNDLED), ("/project/.env", dotenv)];
+    let found =
+        Machine::new(&[("DEEPSEEK_API_KEY", "inherited")], &files).launch(&["c.yml"]).unwrap();
+    for name in ["DEEPSEEK_BASE_URL", "PATH", "LD_PRELOAD", "DSH_CORDIS_CONFIG"] {
+        assert_eq!(found.environment.get(name), None, "{name}");
+    }
+    assert_eq!(found.model.base_url, None);
+    let told = found.notices.join("\n");
+    assert!(
+        told.contains("DEEPSEEK_BASE_URL in /project/.env is ignored: the key was inherited"),
+        "{told}"
+    );
+    assert!(told.contains("/project/.env sets LD_PRELOAD, PATH"), "{told}");
+
+    // A key of its own may go where the same file says.
+    let dotenv = "DEEPSEEK_BASE_URL=http://own\nDEEPSEEK_API_KEY=own\n";
+    let files = [("/project/c.yml", BUNDLED), ("/project/.env", dotenv)];
+    let found = Machine::new(&[], &files).launch(&["c.yml"]).unwrap();
+    assert_eq!(found.environment["DEEPSEEK_BASE_URL"], "http://own");
+}
+
 #[test]
 fn files_are_bounded_and_text() {
     let mut machine = Machine::new(&[], &[]);

@@ -4,25 +4,72 @@ use std::{collections::BTreeMap, io};
 
 use super::Surroundings;
 
-/// The environment with the variables of `.env` in the process directory, and what could not be read of
-/// it. Inherited variables win; a missing file is none.
-pub(super) fn with_file(surroundings: Surroundings<'_>) -> (BTreeMap<String, String>, Vec<String>) {
-    let path = surroundings.directory.join(".env");
-    let mut environment = BTreeMap::new();
-    let mut notices = Vec::new();
-    match (surroundings.read)(&path) {
-        Ok(bytes) => match std::str::from_utf8(&bytes) {
-            Ok(text) => environment = variables(text),
-            Err(_) => notices.push(format!("{} is ignored: it is not UTF-8", path.display())),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => {
-            notices.push(format!("{} is ignored: it cannot be read: {error}", path.display()))
-        }
-    }
-    environment.extend(surroundings.environment.clone());
-    (environment, notices)
+/// What a `.env` comes to.
+pub(super) struct Variables {
+    /// What expressions of a configuration see.
+    pub(super) configuration: BTreeMap<String, String>,
+    /// What the host itself obeys and its children inherit.
+    pub(super) process: BTreeMap<String, String>,
+    pub(super) notices: Vec<String>,
 }
+
+/// The environment with the variables of `.env` in the process directory. Inherited variables win; a missing file
+/// is none.
+///
+/// The directory is often a checkout of somebody else's, so its file is not the operator's word: beyond expressions
+/// of the operator's own configuration it may only set the launch's own variables, it may not choose that
+/// configuration, and it may not choose where an inherited key is sent.
+pub(super) fn with_file(surroundings: Surroundings<'_>) -> Variables {
+    let inherited = surroundings.environment;
+    let path = surroundings.directory.join(".env");
+    let mut notices = Vec::new();
+    let mut found = match (surroundings.read)(&path) {
+        Ok(bytes) => match std::str::from_utf8(&bytes) {
+            Ok(text) => variables(text),
+            Err(_) => {
+                notices.push(format!("{} is ignored: it is not UTF-8", path.display()));
+                BTreeMap::new()
+            }
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+        Err(error) => {
+            notices.push(format!("{} is ignored: it cannot be read: {error}", path.display()));
+            BTreeMap::new()
+        }
+    };
+    found.retain(|name, _| !inherited.contains_key(name));
+    let mut refuse = |name: &str, why: &str| {
+        if found.remove(name).is_some() {
+            notices.push(format!("{name} in {} is ignored: {why}", path.display()));
+        }
+    };
+    refuse("DSH_CORDIS_CONFIG", "the configuration is named by whoever starts this program");
+    if inherited.contains_key(KEY) {
+        refuse(
+            "DEEPSEEK_BASE_URL",
+            "the key was inherited, and this file may not choose where it is sent",
+        );
+    }
+    if !found.is_empty() {
+        let names: Vec<_> = found.keys().map(String::as_str).collect();
+        notices.push(format!("{} sets {}", path.display(), names.join(", ")));
+    }
+
+    let ours = |name: &String| name.starts_with("DSH_") || name.starts_with("DEEPSEEK_");
+    let mut process = inherited.clone();
+    process.extend(
+        found
+            .iter()
+            .filter(|(name, _)| ours(name))
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
+    let mut configuration = found;
+    configuration.extend(process.clone());
+    Variables { configuration, process, notices }
+}
+
+/// The variable that holds the key of the model provider.
+const KEY: &str = "DEEPSEEK_API_KEY";
 
 /// Lines `NAME=value`, with `export` in front, quotation marks around the value or a comment behind it.
 fn variables(text: &str) -> BTreeMap<String, String> {

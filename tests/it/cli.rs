@@ -40,7 +40,7 @@ fn mistakes_on_the_command_line_are_explained() {
     "#);
     assert_snapshot!(shown(&place, &["stdoi", "sdk"]), @r#"
     exit 1
-    stderr: transom: the argument "sdk" is one too many; one configuration is run
+    stderr: usage: there is no command "stdoi"; did you mean "stdio"?
     "#);
     assert_snapshot!(shown(&place, &["stdio", "skd"]), @r#"
     exit 1

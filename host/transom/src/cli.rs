@@ -1,7 +1,7 @@
 //! The command line. What each command does stands in the file of its name; the drop-in launch forms of
 //! published clients are looked at in `launch.rs`, after these.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 
@@ -107,4 +107,15 @@ pub(crate) fn owns(argument: &str) -> bool {
 
     let flags = ["--help", "-h", "--version", "-V", "help"];
     flags.contains(&argument) || Cli::command().find_subcommand(argument).is_some()
+}
+
+/// An argument that is no file and nearly a command, with that command.
+pub(crate) fn misspelt(argument: &str) -> Option<(&str, String)> {
+    use clap::CommandFactory;
+
+    let command = Cli::command();
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let word = argument.chars().all(|c| c.is_ascii_alphabetic()) && !Path::new(argument).exists();
+    let meant = transom_policy::nearest(argument, names).filter(|_| word)?;
+    Some((argument, meant.to_owned()))
 }

@@ -49,6 +49,9 @@ fn program() -> anyhow::Result<u8> {
         env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     // Subcommands first; everything else is a launch form (decision 51).
     if !arguments.first().is_some_and(|first| cli::owns(first)) {
+        if let Some((found, meant)) = arguments.first().and_then(|first| cli::misspelt(first)) {
+            anyhow::bail!("usage: there is no command {found:?}; did you mean {meant:?}?");
+        }
         return launch::run(&arguments, &environment);
     }
     match Cli::parse().command {

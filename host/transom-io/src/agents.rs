@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -314,16 +315,15 @@ impl Core {
         self.next.push_back(Event::Happened { session, happened });
     }
 
-    /// Point questions are answered at once; those that may read much, beside the loop.
+    /// What needs a disk is answered beside the loop, which waits for nobody.
     fn answer(&mut self, ask: AskId, question: Question) {
         match question {
             Question::Claim(id) => {
-                let answer = Answer::Claimed(claim(self.ports.store.as_ref(), &id));
-                self.next.push_back(Event::Answered { ask, answer });
+                self.answer_later(ask, move |store| Answer::Claimed(claim(store, &id)));
             }
+            // A path of the peer's choice may lie on a disk that does not answer.
             Question::IsDirectory(path) => {
-                let answer = Answer::Directory(std::path::Path::new(&path).is_dir());
-                self.next.push_back(Event::Answered { ask, answer });
+                self.answer_later(ask, move |_| Answer::Directory(Path::new(&path).is_dir()));
             }
             Question::Serve { door, route } => {
                 let answer = Answer::Served(self.ports.models_of(&door).serve(&route));

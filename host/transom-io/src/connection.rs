@@ -72,7 +72,7 @@ where
             return Ended { reason, failed: true, failures: Vec::new(), stuck: false };
         }
     };
-    let attached = host.attach(door.facts(peer));
+    let attached = host.attach(door.facts());
     let mut driver = Driver {
         door,
         connection,
@@ -96,8 +96,7 @@ where
     let left = timeout(HARD_STOP, attached.leave()).await;
     let stuck = left.is_err();
     let failures = left.unwrap_or_default();
-    let Close { reason, failed } =
-        close.unwrap_or(Close { reason: "the teardown took too long".to_owned(), failed: true });
+    let Close { reason, failed } = close.unwrap_or(Close { reason: String::new(), failed: false });
     info!(door = %door.name, connection = %id, reason, failed, stuck, "disconnected");
     Ended { reason, failed, failures, stuck }
 }
@@ -146,7 +145,7 @@ impl Driver<'_> {
                 biased;
                 () = at(self.give_up) => {
                     warn!(door = %self.door.name, connection = %self.attached.id, "teardown cut off");
-                    return;
+                    return self.give_up_because("the teardown took too long");
                 }
                 written = writer.write(&self.unwritten), if !self.unwritten.is_empty() => {
                     self.written(written);
@@ -158,8 +157,8 @@ impl Driver<'_> {
                 }
                 count = self.attached.frames.recv_many(&mut frames, FRAMES_PER_TURN), if !closing => {
                     if count == 0 {
-                        // The host is gone; nothing that the peer asks can be answered.
-                        return;
+                        // Nothing that the peer asks can be answered any more.
+                        return self.give_up_because("the host is gone");
                     }
                     self.frames(&mut frames);
                 }
@@ -172,6 +171,10 @@ impl Driver<'_> {
                 }
             }
         }
+    }
+
+    fn give_up_because(&mut self, reason: &str) {
+        self.close.get_or_insert(Close { reason: reason.to_owned(), failed: true });
     }
 
     fn frames(&mut self, frames: &mut Vec<Frame>) {
@@ -232,7 +235,7 @@ impl Driver<'_> {
 
     fn handle(&mut self, event: Event) {
         let mut effects = Vec::new();
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = self.now();
         self.connection.handle(&mut effects, now, event);
         self.perform(&mut effects);
     }
@@ -282,18 +285,14 @@ impl Driver<'_> {
         }
     }
 
+    /// What a change of the unwritten bytes leads to is performed like everything else; it writes nothing, so this
+    /// comes to rest.
     fn tell_unwritten(&mut self) {
-        let mut effects = Vec::new();
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let unwritten = self.unwritten.len() as u64;
-        self.connection.handle(&mut effects, now, Event::Unwritten(unwritten));
-        for effect in effects {
-            match effect {
-                Effect::Reading(reading) => self.reading = reading,
-                Effect::Notices(flowing) => self.attached.rest(!flowing),
-                other => debug!(?other, "not an answer to a mark"),
-            }
-        }
+        self.handle(Event::Unwritten(self.unwritten.len() as u64));
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     fn log(&self, level: Level, event: &str, fields: &str) {
@@ -318,5 +317,5 @@ async fn at(instant: Option<Instant>) {
 /// Returns once `stop` is true, or nobody is left who could make it so.
 pub(crate) async fn told_to_stop(stop: &mut watch::Receiver<bool>) {
     // The answer borrows the channel, so it must not live on in whoever waits.
-    let _ = stop.wait_for(|stop| *stop).await.is_ok();
+    drop(stop.wait_for(|stop| *stop).await);
 }

@@ -46,12 +46,11 @@ impl OpenDoor {
         Setup { framing: self.framing, seed, options: self.options.to_string(), facts }
     }
 
-    pub(crate) fn facts(&self, peer: &PeerFacts) -> Facts {
+    pub(crate) fn facts(&self) -> Facts {
         let limits = &self.policy.limits;
         Facts {
             door: Arc::clone(&self.name),
             reach: self.reach,
-            owns_process: peer.owns_process,
             live_notices_max: usize::try_from(limits.live_notices_max).unwrap_or(usize::MAX),
             sessions_max: usize::try_from(limits.sessions_max).unwrap_or(usize::MAX),
         }

@@ -14,7 +14,7 @@ use std::{
 use serde_json::json;
 use transom_io::unix::{BindError, Socket};
 
-use crate::house::{House, idle};
+use crate::house::{House, Peer, idle};
 
 const ECHO: &str = r#"{"rules": [{"answer": [{"text": "you said {{prompt}}"}]}]}"#;
 
@@ -106,10 +106,14 @@ fn a_peer_that_does_not_read_misses_nothing_and_holds_up_nobody() {
     let (mut slow, mut quick) = (house.peer(), house.peer());
     slow.open("slow");
     quick.open("quick");
-    let long = "x".repeat(20_000);
-    for _ in 0..60 {
-        slow.prompt("slow", &long);
-    }
+    // From a thread of its own: where the host stops reading, whoever writes has to wait.
+    let mut writer = Peer::on(slow.stream.try_clone().unwrap());
+    let writing = std::thread::spawn(move || {
+        let long = "x".repeat(20_000);
+        for _ in 0..60 {
+            writer.prompt("slow", &long);
+        }
+    });
     for _ in 0..20 {
         quick.prompt("quick", "now");
         quick.until(idle);
@@ -123,6 +127,7 @@ fn a_peer_that_does_not_read_misses_nothing_and_holds_up_nobody() {
         }
         receipts += usize::from(frame["name"] == "session/prompt");
     }
+    writing.join().unwrap();
     assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "no gap, nothing twice");
 }
 

@@ -88,7 +88,23 @@ impl Router {
             (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
                 self.caught_up(out, connection, &session, events);
             }
-            (pending, _) => debug_assert!(false, "an answer of the wrong kind for {pending:?}"),
+            // A bug of the driver's. Whoever waits is told, so that every request has an answer.
+            (pending, _) => self.unexpected(out, pending),
+        }
+    }
+
+    fn unexpected(&mut self, out: &mut Vec<Effect>, pending: Pending) {
+        let failure =
+            Failure::new(Code::Unexpected, "the host answered a question that nobody had asked");
+        match pending {
+            Pending::Open(id) | Pending::Restore(id, _) => self.fail_opening(out, &id, &failure),
+            Pending::Check(asked)
+            | Pending::List(asked, _)
+            | Pending::Read { asked, .. }
+            | Pending::Directory { asked, .. } => self.refuse(out, &asked, &failure),
+            Pending::CatchUp { connection, session } => {
+                self.caught_up(out, connection, &session, Err(StoreError::Io(failure.message)));
+            }
         }
     }
 

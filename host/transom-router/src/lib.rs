@@ -2,6 +2,7 @@
 //! notices and replies in release order. A machine: no clock, no I/O; `transom-io` drives it.
 
 mod answers;
+mod directory;
 mod peer;
 mod release;
 mod request;
@@ -70,8 +71,6 @@ pub struct AskId(pub u64);
 pub struct Facts {
     pub door: Arc<str>,
     pub reach: Reach,
-    /// The process ends with this connection (`transom stdio`).
-    pub owns_process: bool,
     /// Frames that may wait for a slow peer before it is let go.
     pub live_notices_max: usize,
     /// Live sessions that may have been opened through the door, by all its connections together.

@@ -7,6 +7,7 @@ use std::{
 };
 
 use transom_frame::{ConnectionId, Frame, SessionId};
+use transom_harness::agent::Status;
 
 use crate::request::Topic;
 
@@ -22,6 +23,10 @@ pub(crate) enum Item {
         session: SessionId,
         topic: Topic,
         frame: Frame,
+    },
+    Status {
+        session: SessionId,
+        status: Status,
     },
     /// The answer to `request`.
     Reply {

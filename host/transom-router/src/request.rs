@@ -37,13 +37,6 @@ pub(crate) struct Open {
     pub(crate) route: Option<Route>,
     #[serde(default)]
     pub(crate) owner: OwnerWish,
-    /// Answer only once the session's first event is durable. A session without events has none.
-    #[serde(default)]
-    #[expect(
-        dead_code,
-        reason = "an opened session without events promises nothing else (decision 16)"
-    )]
-    pub(crate) flush: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -168,21 +161,16 @@ pub(crate) enum Scope {
     Host,
 }
 
+/// What a subscription may be about in this version; others are refused by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Topic {
     Events,
     Status,
     Inbox,
-    Queue,
-    Jobs,
-    Asks,
-    Projections,
     Sessions,
     Errors,
     Subagents,
-    Models,
-    Remote,
 }
 
 #[derive(Debug, Deserialize)]

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 use transom_frame::{Code, ConnectionId, Failure, Frame, FrameKind, SessionId};
 use transom_harness::{
-    agent::{self, AgentConfig, Delivery, InboxFate},
+    agent::{self, AgentConfig, Delivery, InboxFate, Status},
     chance::Chance,
     event::Cause,
     message::Source,
@@ -20,7 +20,7 @@ use crate::{
     answers::{Pending, READ_BYTES_MAX},
     peer::{Asked, Peer, Pull, Subscription},
     release::{Item, Release},
-    request::{Directory, Fate, Mode, Prompt, Request, Scope, Subscribe, Topic},
+    request::{Fate, Mode, Prompt, Request, Scope, Subscribe, Topic},
     row::Baseline,
     sessions::{Opening, Session},
 };
@@ -97,8 +97,8 @@ impl Router {
         }
     }
 
-    /// Live sessions.
-    pub fn sessions(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn live_sessions(&self) -> usize {
         self.sessions.len()
     }
 
@@ -223,7 +223,7 @@ impl Router {
         match request {
             Request::HostDescribe => self.describe_host(out, &asked),
             Request::HostShutdown => self.shut_down(out, now, asked),
-            Request::SessionOpen(open) => self.open(out, now, asked, open),
+            Request::SessionOpen(open) => self.open(out, asked, open),
             Request::ModelsCheck(route) => {
                 let Some(peer) = self.peers.get(&asked.connection) else { return };
                 let door = Arc::clone(&peer.facts.door);
@@ -255,10 +255,15 @@ impl Router {
             Ok(id) => id,
             Err(failure) => return self.refuse(out, &asked, &failure),
         };
+        // What is asked of a session that is being opened, or whose directory is being looked at, waits for that, in
+        // order (S-121).
         if let Some(opening) = self.opening.get_mut(&id) {
-            // What is asked of a session that is being opened waits for it, in order (S-121).
-            opening.waiting.push((asked, request));
-            return;
+            return opening.waiting.push((asked, request));
+        }
+        if let Some(waiting) =
+            self.sessions.get_mut(&id).and_then(|session| session.waiting.as_mut())
+        {
+            return waiting.push((asked, request));
         }
         match request {
             Request::SessionPrompt(prompt) => self.prompt(out, now, &id, asked, prompt),
@@ -350,58 +355,6 @@ impl Router {
             Some(Err(failure)) => self.refuse(out, &asked, &failure),
             None => self.refuse(out, &asked, &not_found(id)),
         }
-    }
-
-    /// Reads or sets a session's directory; either way what stands on disk is looked at first.
-    fn directory(
-        &mut self,
-        out: &mut Vec<Effect>,
-        id: &SessionId,
-        asked: Asked,
-        wanted: Directory,
-    ) {
-        let current = self.sessions.get(id).and_then(|session| session.agent.cwd());
-        let current = current.unwrap_or(&self.host.directory).to_owned();
-        let path = wanted.set.as_deref().map_or(current.clone(), |path| absolute(&current, path));
-        let pending =
-            Pending::Directory { asked, session: id.clone(), path: path.clone(), set: wanted.set };
-        self.ask(out, Question::IsDirectory(path), pending);
-    }
-
-    /// Goes on once it is known whether a directory stands at `path`. `set` is the path as it was given.
-    pub(crate) fn directory_looked_at(
-        &mut self,
-        out: &mut Vec<Effect>,
-        now: u64,
-        id: &SessionId,
-        asked: Asked,
-        (path, set): (String, Option<String>),
-        exists: bool,
-    ) {
-        let cwd = match (set, exists) {
-            (Some(given), false) => {
-                let text = format!("working-directory: directory does not exist: {given:?}");
-                return self.refuse(out, &asked, &Failure::new(Code::Invalid, text));
-            }
-            (Some(_), true) => {
-                let set = |agent: &mut agent::Agent, effects: &mut Vec<_>| {
-                    agent.set_directory(effects, now, &path)
-                };
-                match self.with_agent(out, now, id, set) {
-                    Some(Ok(())) => path,
-                    Some(Err(failure)) => return self.refuse(out, &asked, &failure),
-                    None => return self.refuse(out, &asked, &disposed(id)),
-                }
-            }
-            (None, true) => path,
-            // What was set has been removed meanwhile: the session's first directory counts.
-            (None, false) => {
-                let first =
-                    self.sessions.get(id).and_then(|session| session.agent.header().cwd.clone());
-                first.unwrap_or(path)
-            }
-        };
-        self.reply(out, id, asked, json!({ "cwd": cwd }).to_string());
     }
 
     fn subscribe(&mut self, out: &mut Vec<Effect>, asked: Asked, subscribe: Subscribe) {
@@ -514,10 +467,17 @@ impl Router {
                 }
             }
             Item::Notice { session, topic, frame } => {
-                if let Some(live) = self.sessions.get_mut(&session) {
-                    live.noticed(&frame);
-                }
                 for me in self.watchers(&session, topic) {
+                    self.give(out, me, frame.clone());
+                }
+            }
+            Item::Status { session, status } => {
+                let Some(live) = self.sessions.get_mut(&session) else { return };
+                live.running = status == Status::Running;
+                let word = if live.running { "running" } else { "idle" };
+                let body = json!({ "status": word }).to_string();
+                let frame = Frame::notice("session/status", Some(session.clone()), body);
+                for me in self.watchers(&session, Topic::Status) {
                     self.give(out, me, frame.clone());
                 }
             }
@@ -575,22 +535,6 @@ impl Router {
         self.pending.insert(ask, pending);
         out.push(Effect::Ask { ask, question });
     }
-}
-
-/// `path` made absolute against `base`, lexically: nothing on disk is looked at (S-43).
-fn absolute(base: &str, path: &str) -> String {
-    let joined = if path.starts_with('/') { path.to_owned() } else { format!("{base}/{path}") };
-    let mut parts: Vec<&str> = Vec::new();
-    for part in joined.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                parts.pop();
-            }
-            name => parts.push(name),
-        }
-    }
-    format!("/{}", parts.join("/"))
 }
 
 pub(crate) fn shutting_down() -> Failure {

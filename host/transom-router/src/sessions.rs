@@ -41,6 +41,8 @@ pub(crate) struct Session {
     pub(crate) running: bool,
     pub(crate) waits: Vec<Asked>,
     pub(crate) closes: Vec<Asked>,
+    /// Requests that wait until it is known whether a directory exists; `None` while nobody looks.
+    pub(crate) waiting: Option<Vec<(Asked, Request)>>,
 }
 
 /// A session whose id is being looked up.
@@ -51,17 +53,8 @@ pub(crate) struct Opening {
     pub(crate) waiting: Vec<(Asked, Request)>,
 }
 
-impl Session {
-    /// Keeps what was shown in step with what is said of the session.
-    pub(crate) fn noticed(&mut self, frame: &Frame) {
-        if &*frame.name == "session/status" {
-            self.running = frame.body.contains("running");
-        }
-    }
-}
-
 impl Router {
-    pub(crate) fn open(&mut self, out: &mut Vec<Effect>, now: u64, asked: Asked, open: Open) {
+    pub(crate) fn open(&mut self, out: &mut Vec<Effect>, asked: Asked, open: Open) {
         if let Err(failure) = self.may_open(&asked, &open) {
             return self.refuse(out, &asked, &failure);
         }
@@ -89,7 +82,7 @@ impl Router {
             return self.refuse(out, &asked, &exists(&id));
         }
         if self.sessions.contains_key(&id) {
-            return self.open_live(out, now, asked, &open, &id);
+            return self.open_live(out, asked, &open, &id);
         }
         self.opening.insert(id.clone(), Opening { asked, open, waiting: Vec::new() });
         self.ask(out, Question::Claim(id.clone()), Pending::Open(id));
@@ -122,14 +115,7 @@ impl Router {
     }
 
     /// `want: any` joins a session that is live, where the connection may reach it.
-    fn open_live(
-        &mut self,
-        out: &mut Vec<Effect>,
-        _now: u64,
-        asked: Asked,
-        open: &Open,
-        id: &SessionId,
-    ) {
+    fn open_live(&mut self, out: &mut Vec<Effect>, asked: Asked, open: &Open, id: &SessionId) {
         let reach = self.peers.get(&asked.connection).map(|peer| peer.facts.reach);
         match open.want {
             Want::New => self.refuse(out, &asked, &exists(id)),
@@ -212,6 +198,7 @@ impl Router {
             running: false,
             waits: Vec::new(),
             closes: Vec::new(),
+            waiting: None,
             agent,
         };
         let added = json!({
@@ -296,13 +283,14 @@ impl Router {
         let frame = Frame::notice("session/removed", Some(id.clone()), r#"{"why":"disposed"}"#);
         self.notice(out, id, Topic::Sessions, frame);
         let Some(session) = self.sessions.remove(id) else { return };
-        let Session { agent, owner, root, door, waits, closes, .. } = session;
+        let Session { agent, owner, root, door, waits, closes, waiting, .. } = session;
         if let Some(open) = self.by_door.get_mut(&door) {
             *open = open.saturating_sub(1);
         }
         out.push(Effect::ForgetTools { session: id.clone() });
         out.push(Effect::Release { session: id.clone() });
-        for asked in waits {
+        let unbegun = waiting.into_iter().flatten().map(|(asked, _)| asked);
+        for asked in waits.into_iter().chain(unbegun) {
             self.refuse(out, &asked, &disposed(id));
         }
         for asked in closes {
@@ -420,16 +408,11 @@ impl Router {
             |name: &str, body: Value| Frame::notice(name, Some(id.clone()), body.to_string());
         match live {
             Live::Status(status) => {
-                let word = match status {
-                    Status::Idle => "idle",
-                    Status::Running => "running",
-                };
-                self.notice(
-                    out,
-                    id,
-                    Topic::Status,
-                    notice("session/status", json!({ "status": word })),
-                );
+                let root = self.root(id);
+                let item = Item::Status { session: id.clone(), status };
+                if let Some(item) = self.release.push(&root, item) {
+                    self.show(out, item);
+                }
                 if status == Status::Idle {
                     let waits =
                         self.sessions.get_mut(id).map(|session| std::mem::take(&mut session.waits));
@@ -569,7 +552,7 @@ impl Router {
         self.deferred.retain(|_, (id, _)| !members.contains(id));
         for item in lost {
             match item {
-                Item::Event { .. } | Item::Notice { .. } => {}
+                Item::Event { .. } | Item::Notice { .. } | Item::Status { .. } => {}
                 Item::Reply { connection, request, .. } => {
                     self.give(out, connection, Frame::failure(&request, &failure));
                 }

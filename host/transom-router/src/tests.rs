@@ -41,7 +41,7 @@ struct House {
 }
 
 fn facts(reach: Reach) -> Facts {
-    Facts { door: "sdk".into(), reach, owns_process: false, live_notices_max: 8, sessions_max: 100 }
+    Facts { door: "sdk".into(), reach, live_notices_max: 8, sessions_max: 100 }
 }
 
 impl House {

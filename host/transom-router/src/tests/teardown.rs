@@ -97,7 +97,7 @@ fn what_the_host_owns_outlives_its_connection() {
     house.ask(1, "session/open", Some("kept"), json!({ "want": "new", "owner": "host" }));
     house.happen(Event::Disconnected { connection: ConnectionId(1) });
     assert_eq!(house.quiesced.len(), 1);
-    assert_eq!(house.router.sessions(), 1);
+    assert_eq!(house.router.live_sessions(), 1);
     house.happen(Event::Shutdown);
     assert_eq!(house.quiet, Some(vec![]));
 }

@@ -115,9 +115,10 @@ impl Show {
         self.open_line = true;
         if reasoning {
             // Not the answer: beside it, so that the answer can be piped on.
+            let text = plain(text);
             let mut err = io::stderr().lock();
             match self.colour {
-                true => write!(err, "\x1b[2m{}\x1b[0m", plain(text))?,
+                true => write!(err, "\x1b[2m{text}\x1b[0m")?,
                 false => write!(err, "{text}")?,
             }
             err.flush()

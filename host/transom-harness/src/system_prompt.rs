@@ -8,8 +8,16 @@ pub struct PromptSection {
     pub name: String,
     /// Smaller comes first: −100 identity, 0 persona, 100 to 199 guidance on tools.
     pub order: i32,
+    pub text: Text,
+}
+
+/// What a section says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Text {
+    /// To the letter.
+    Verbatim(String),
     /// May hold `{{provider}}`, `{{model}}` and `{{cwd}}`.
-    pub text: String,
+    Template(String),
 }
 
 /// What variables of a section stand for.
@@ -40,8 +48,11 @@ pub fn assemble(sections: &[PromptSection], variables: Variables<'_>) -> Result<
 }
 
 fn fill(section: &PromptSection, variables: Variables<'_>) -> Result<String, String> {
+    let mut rest = match &section.text {
+        Text::Verbatim(text) => return Ok(text.clone()),
+        Text::Template(text) => text.as_str(),
+    };
     let mut out = String::new();
-    let mut rest = section.text.as_str();
     while let Some((before, after)) = rest.split_once("{{") {
         let Some((name, tail)) = after.split_once("}}") else { break };
         let value = match name.trim() {
@@ -67,4 +78,45 @@ fn fill(section: &PromptSection, variables: Variables<'_>) -> Result<String, Str
     }
     out.push_str(rest);
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PromptSection, Text, Variables, assemble};
+
+    fn section(name: &str, order: i32, text: Text) -> PromptSection {
+        PromptSection { name: name.to_owned(), order, text }
+    }
+
+    fn template(text: &str) -> Text {
+        Text::Template(text.to_owned())
+    }
+
+    const VARIABLES: Variables<'_> = Variables { provider: "p", model: "m", cwd: None };
+
+    #[test]
+    fn sections_stand_in_order_and_empty_ones_do_not() {
+        // L-95.
+        let sections = [
+            section("tools", 100, template("about {{model}} of {{ provider }}")),
+            section("nothing", 50, template("")),
+            section("persona", 0, Text::Verbatim("be {{kind}}".to_owned())),
+        ];
+        assert_eq!(assemble(&sections, VARIABLES).unwrap(), "be {{kind}}\n\nabout m of p");
+    }
+
+    #[test]
+    fn a_variable_without_a_value_fails_the_assembly() {
+        let check = |text: &str, expected: &str| {
+            assert_eq!(
+                assemble(&[section("s", 0, template(text))], VARIABLES).unwrap_err(),
+                expected
+            );
+        };
+        check(
+            "{{mood}}",
+            "section \"s\" of the system prompt names the unknown variable \"mood\"; known are provider, model, cwd",
+        );
+        check("{{cwd}}", "section \"s\" of the system prompt needs \"cwd\", which has no value");
+    }
 }

@@ -15,7 +15,7 @@ use transom_doors::{Door, DoorCodec};
 use transom_harness::{
     agent::AgentConfig,
     ports::{Models, Store as _},
-    system_prompt::PromptSection,
+    system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
 use transom_model::{
@@ -124,7 +124,7 @@ pub(crate) fn start(
         doors: doors.iter().map(|(door, _)| door.name.to_string()).collect(),
         sessions_max: HOST_SESSIONS_MAX,
     };
-    let config = AgentConfig { prompt: prompt(extras), ..AgentConfig::default() };
+    let config = AgentConfig { prompt: prompt_sections(extras), ..AgentConfig::default() };
     let router = Router::new(facts, config, seed());
     let ports =
         Ports { door_models, models, tools: Arc::new(tools), store: Arc::clone(&store) as _ };
@@ -219,7 +219,7 @@ fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result
         Ok(sandbox) => Ok(sandbox),
         // A cache only saves time. One that cannot be used must not keep a host from starting.
         Err(error) => {
-            tracing::warn!(cache = ?cache_dir, %error, "compiled code is not cached");
+            tracing::warn!(%error, "compiled code is not cached");
             Ok(Sandbox::new(SandboxConfig { cache_dir: None, ..config })?)
         }
     }
@@ -328,32 +328,18 @@ fn models(
     Ok((Arc::new(providers), by_door))
 }
 
-fn prompt(extras: &Extras) -> Vec<PromptSection> {
-    let section = |name: &str, order, text: &str| PromptSection {
-        name: name.to_owned(),
-        order,
-        text: text.to_owned(),
-    };
-    let mut sections = Vec::new();
-    if !extras.anonymous {
-        sections.push(section(
-        "identity",
-        -100,
-        "You are a software agent that works through Transom. You act with the tools you are given, \
-         and you say plainly what you did and what you could not do.",
-    ));
-    }
-    if let Some(persona) = &extras.persona {
-        // What an operator wrote is text, not a template.
-        let text = persona.replace("{{", "{ {");
-        sections.push(section("persona", 0, &text));
-    }
-    sections.push(section(
-        "workspace",
-        100,
-        "The working directory is {{cwd}}. Relative paths and shell commands start there.",
-    ));
-    sections
+fn prompt_sections(extras: &Extras) -> Vec<PromptSection> {
+    let section =
+        |name: &str, order, text: Text| PromptSection { name: name.to_owned(), order, text };
+    let identity = "You are a software agent that works through Transom. You act with the tools you are given, \
+                    and you say plainly what you did and what you could not do.";
+    let workspace =
+        "The working directory is {{cwd}}. Relative paths and shell commands start there.";
+    let identity =
+        (!extras.anonymous).then(|| section("identity", -100, Text::Verbatim(identity.to_owned())));
+    let persona = extras.persona.clone().map(|text| section("persona", 0, Text::Verbatim(text)));
+    let workspace = section("workspace", 100, Text::Template(workspace.to_owned()));
+    identity.into_iter().chain(persona).chain([workspace]).collect()
 }
 
 /// The manifest of a command: from its file, or the built-in one, with what the command line says instead.

@@ -3,7 +3,7 @@
 use std::{
     env,
     fs::File,
-    io::{self, Read as _},
+    io::{self, IsTerminal as _, Read as _},
     path::{Path, PathBuf},
 };
 
@@ -42,6 +42,11 @@ impl Environment {
     /// A variable that counts as absent when it is blank.
     pub(crate) fn given(&self, name: &str) -> Option<&str> {
         self.get(name).filter(|value| !value.trim().is_empty())
+    }
+
+    /// Whether standard error takes colours.
+    pub(crate) fn wants_colour(&self) -> bool {
+        io::stderr().is_terminal() && self.get("NO_COLOR").is_none_or(str::is_empty)
     }
 
     /// `path` against the working directory.

@@ -4,9 +4,9 @@
 mod cli;
 mod deployment;
 mod embedded;
+mod ending;
 mod environment;
 mod export;
-mod hard_stop;
 mod launch;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
 mod prompt;

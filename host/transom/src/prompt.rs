@@ -16,6 +16,7 @@ use self::{client::Client, show::Show};
 use crate::{
     cli,
     deployment::{self, Extras},
+    ending,
     environment::Environment,
 };
 
@@ -78,8 +79,9 @@ async fn with_private_host(command: &cli::Prompt, environment: &Environment) -> 
         status
     };
     let (status, _) = tokio::join!(asked, served);
-    for failure in running.shut_down().await {
-        tracing::error!("{failure}");
+    let failures = ending::bring_to_an_end(&running).await;
+    if !failures.is_empty() {
+        tracing::error!(?failures, "the private host did not end in order");
     }
     status
 }
@@ -127,7 +129,7 @@ where
     let content = serde_json::json!({ "content": [{ "type": "text", "text": text }] });
     client.send("session/prompt", Some(&session), &content).await?;
 
-    let mut show = Show::new(command.json, provider, &session);
+    let mut show = Show::new(command.json, environment.wants_colour(), provider, &session);
     while !show.is_over() {
         let frame = client.receive().await?;
         show.frame(&frame)?;

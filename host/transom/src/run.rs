@@ -1,24 +1,18 @@
 //! `transom run`: every door of a manifest, until a signal ends it.
 
-use std::{
-    io::{self, Write as _},
-    time::Duration,
-};
+use std::io::{self, Write as _};
 
 use anyhow::bail;
-use tokio::{sync::watch, task::JoinSet, time::timeout};
+use tokio::{sync::watch, task::JoinSet};
 use transom_config::manifest::Carrier;
 use transom_io::unix::Socket;
 
 use crate::{
     cli,
     deployment::{self, Extras},
+    ending,
     environment::Environment,
-    stdio::signalled,
 };
-
-/// From the signal to the end of the process, at most (design §4).
-const HARD_STOP: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Result<u8> {
     let manifest = deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
@@ -32,7 +26,7 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Resu
         let extras = Extras { pooled: true, ..Extras::default() };
         let mut running = deployment::start(&manifest, &extras, environment)?;
         let (stop, stopping) = watch::channel(false);
-        let mut signals = tokio::spawn(signalled(stop)?);
+        let mut signals = tokio::spawn(ending::signalled(stop)?);
 
         // All addresses are taken before the first peer is served.
         let mut sockets = Vec::new();
@@ -53,20 +47,14 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Resu
         say("ready; stop with Ctrl-C or SIGTERM");
 
         let interrupted = (&mut signals).await.unwrap_or(false);
-        let ended = timeout(HARD_STOP, async {
-            while doors.join_next().await.is_some() {}
-            running.shut_down().await
-        });
-        let failures = match ended.await {
-            Ok(failures) => failures,
-            Err(_) => vec!["the host did not come to an end in time".to_owned()],
-        };
-        for failure in &failures {
-            tracing::error!("{failure}");
+        while doors.join_next().await.is_some() {}
+        let failures = ending::bring_to_an_end(&running).await;
+        if !failures.is_empty() {
+            tracing::error!(?failures, "the host did not end in order");
         }
         Ok(match (failures.is_empty(), interrupted) {
             (false, _) => 1,
-            (true, true) => 130,
+            (true, true) => ending::INTERRUPTED,
             (true, false) => 0,
         })
     });

@@ -1,29 +1,17 @@
 //! `transom stdio <door>` and what the launch forms come to: one peer on standard input and output, and
 //! the process ends with it (S-131 to S-140).
 
-use std::time::Duration;
-
 use anyhow::{Context as _, bail};
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    sync::watch,
-    time::timeout,
-};
+use tokio::sync::watch;
 use transom_config::manifest::Manifest;
 use transom_io::{PeerFacts, serve, stdio};
 
 use crate::{
     cli,
     deployment::{self, Extras, Running},
+    ending,
     environment::Environment,
-    hard_stop,
 };
-
-/// From the end of the connection to the end of the process, at most (design §4).
-const HARD_STOP: Duration = Duration::from_secs(5);
-
-/// Exit status after SIGINT (S-139).
-const INTERRUPTED: u8 = 130;
 
 pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Result<u8> {
     let mut manifest =
@@ -71,52 +59,19 @@ async fn connected(
     writer: stdio::Writer,
 ) -> anyhow::Result<u8> {
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(signalled(stop)?);
+    let signals = tokio::spawn(ending::signalled(stop)?);
     let Some((door, _)) = running.doors.first() else { bail!("there is no door to serve") };
     let peer =
         PeerFacts { carrier: "stdio", peer: "the parent process".to_owned(), owns_process: true };
     let ended = serve(&running.host, door, &peer, reader, writer, stopping).await;
 
-    hard_stop::arm();
     let mut failures = ended.failures;
-    let mut failed = ended.failed || ended.stuck;
-    match timeout(HARD_STOP, running.shut_down()).await {
-        Ok(more) => failures.extend(more),
-        Err(_) => failures.push("the host did not come to an end in time".to_owned()),
-    }
-    for failure in &failures {
-        failed = true;
-        tracing::error!("{failure}");
-    }
-    if failed {
-        tracing::error!(reason = ended.reason, "the door did not end in order");
+    failures.extend(ending::bring_to_an_end(running).await);
+    if ended.failed || ended.stuck || !failures.is_empty() {
+        tracing::error!(reason = ended.reason, ?failures, "the door did not end in order");
         return Ok(1);
     }
     // A signal that came while the end was under way changes nothing (S-140), except how it is called.
     let interrupted = signals.is_finished() && signals.await.is_ok_and(|interrupted| interrupted);
-    Ok(if interrupted { INTERRUPTED } else { 0 })
-}
-
-/// Turns `stop` true at the first signal that asks for an end. Gives whether it was SIGINT.
-pub(crate) fn signalled(
-    stop: watch::Sender<bool>,
-) -> anyhow::Result<impl Future<Output = bool> + Send> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    // A file that may not grow further is an error of the write, not the end of the process.
-    let mut too_large = signal(SignalKind::from_raw(libc::SIGXFSZ))?;
-    Ok(async move {
-        let interrupted = loop {
-            tokio::select! {
-                _ = terminate.recv() => break false,
-                _ = hangup.recv() => break false,
-                _ = interrupt.recv() => break true,
-                _ = too_large.recv() => {}
-            }
-        };
-        hard_stop::arm();
-        stop.send_replace(true);
-        interrupted
-    })
+    Ok(if interrupted { ending::INTERRUPTED } else { 0 })
 }

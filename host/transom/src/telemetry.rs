@@ -1,6 +1,6 @@
 //! Where the program's own log goes: standard error, as text for people or JSON for programs.
 
-use std::io::{self, IsTerminal};
+use std::io;
 
 use anyhow::{Context as _, bail};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -23,8 +23,6 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<WorkerGuard> {
             "TRANSOM_LOG={wanted:?} chooses nothing; right would be `info` or `transom_io=debug`"
         )
     })?;
-    let colour =
-        io::stderr().is_terminal() && environment.get("NO_COLOR").is_none_or(str::is_empty);
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(WAITING_LINES_MAX)
@@ -35,7 +33,7 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<WorkerGuard> {
         .log_internal_errors(false)
         .with_env_filter(filter)
         .with_writer(writer)
-        .with_ansi(colour);
+        .with_ansi(environment.wants_colour());
     match environment.given("TRANSOM_LOG_FORMAT").unwrap_or("text") {
         "text" => log.init(),
         "json" => log.json().init(),

@@ -27,8 +27,7 @@ pub(super) struct Show {
 }
 
 impl Show {
-    pub(super) fn new(json: bool, provider: &str, session: &str) -> Show {
-        let colour = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    pub(super) fn new(json: bool, colour: bool, provider: &str, session: &str) -> Show {
         let show = Show {
             json,
             colour,

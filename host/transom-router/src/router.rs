@@ -230,6 +230,10 @@ impl Router {
                 self.ask(out, Question::Serve { door, route }, Pending::Check(asked));
             }
             Request::SessionList(list) => self.ask(out, Question::List, Pending::List(asked, list)),
+            // About one session: behind its opening, like everything else that is asked of it.
+            Request::Subscribe(Subscribe { scope: Scope::Session | Scope::Tree, .. }) => {
+                self.begin_in_session(out, now, asked, request);
+            }
             Request::Subscribe(subscribe) => self.subscribe(out, asked, subscribe),
             Request::Unsubscribe(unsubscribe) => {
                 self.unsubscribe(out, &asked, &unsubscribe.subscription)
@@ -287,12 +291,12 @@ impl Router {
             Request::SessionDirectory(wanted) => self.directory(out, &id, asked, wanted),
             Request::SessionDescribe => self.describe(out, &id, asked),
             Request::SessionRead(read) => self.read(out, &id, asked, &read),
+            Request::Subscribe(subscribe) => self.subscribe(out, asked, subscribe),
             Request::HostDescribe
             | Request::HostShutdown
             | Request::SessionOpen(_)
             | Request::SessionList(_)
             | Request::ModelsCheck(_)
-            | Request::Subscribe(_)
             | Request::Unsubscribe(_) => {}
         }
     }

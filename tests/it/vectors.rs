@@ -13,7 +13,10 @@ use std::{
 
 use serde_json::{Value, json};
 use transom_connection::codec::CodecSource;
-use transom_harness::{agent::AgentConfig, system_prompt::PromptSection};
+use transom_harness::{
+    agent::AgentConfig,
+    system_prompt::{PromptSection, Text},
+};
 use transom_sandbox::{Limits, Sandbox, SandboxConfig};
 use transom_sdk::Conversation;
 
@@ -250,7 +253,7 @@ fn agents() -> AgentConfig {
     let identity = PromptSection {
         name: "identity".to_owned(),
         order: -100,
-        text: "You work in {{cwd}}.".to_owned(),
+        text: Text::Template("You work in {{cwd}}.".to_owned()),
     };
     AgentConfig { prompt: vec![identity], ..AgentConfig::default() }
 }

@@ -14,7 +14,7 @@ use std::{
 use serde_json::json;
 use transom_io::unix::{BindError, Socket};
 
-use crate::house::{House, Peer, idle};
+use crate::house::{House, idle};
 
 const ECHO: &str = r#"{"rules": [{"answer": [{"text": "you said {{prompt}}"}]}]}"#;
 
@@ -106,11 +106,15 @@ fn a_peer_that_does_not_read_misses_nothing_and_holds_up_nobody() {
     slow.open("slow");
     quick.open("quick");
     // From a thread of its own: where the host stops reading, whoever writes has to wait.
-    let mut writer = Peer::on(slow.stream.try_clone().unwrap());
+    let mut stream = slow.stream.try_clone().unwrap();
     let writing = std::thread::spawn(move || {
-        let long = "x".repeat(20_000);
-        for _ in 0..60 {
-            writer.prompt("slow", &long);
+        let content = json!({ "content": [{ "type": "text", "text": "x".repeat(20_000) }] });
+        for number in 0..60 {
+            let id = format!("prompt {number}");
+            let prompt = json!({
+                "kind": "request", "id": id, "name": "session/prompt", "session": "slow", "body": content,
+            });
+            stream.write_all(format!("{prompt}\n").as_bytes()).unwrap();
         }
     });
     for _ in 0..20 {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use transom_connection::codec::{CodecSource, Fields, Framing, Setup};
+use transom_connection::codec::{CodecError, CodecSource, Fields, Framing, Setup};
 use transom_policy::Policy;
 use transom_router::{Facts, Reach};
 
@@ -33,6 +33,13 @@ pub struct PeerFacts {
 }
 
 impl OpenDoor {
+    /// Opens one codec as a peer would have it and drops it again: options that the codec refuses are found
+    /// before anybody connects.
+    pub fn try_out(&self) -> Result<(), CodecError> {
+        let peer = PeerFacts { carrier: "stdio", peer: String::new(), owns_process: false };
+        self.source.open(&self.setup(&peer, (0, 0), 0)).map(drop)
+    }
+
     pub(crate) fn setup(&self, peer: &PeerFacts, seed: (u64, u64), opened: u64) -> Setup {
         let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let facts: Fields = vec![

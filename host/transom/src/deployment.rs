@@ -25,7 +25,7 @@ use transom_model::{
 };
 use transom_policy::Policy;
 use transom_router::{HostFacts, Reach, Router};
-use transom_sandbox::{Capacity, Limits, Sandbox, SandboxConfig};
+use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
 use transom_store::SqliteStore;
 use transom_tools::Registry;
 
@@ -206,6 +206,14 @@ fn open_doors(
             reach,
             directory: directory.display().to_string().into(),
         };
+        open.try_out().with_context(|| {
+            let file = component.map(|component| format!(" from {}", component.source.display()));
+            let file = file.unwrap_or_default();
+            format!(
+                "component `{}`{file} cannot open a connection at door `{name}`",
+                door.component
+            )
+        })?;
         doors.push((open, door.carrier.clone()));
     }
     Ok(doors)
@@ -213,16 +221,22 @@ fn open_doors(
 
 fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result<Sandbox> {
     let cache_dir = environment.cache_directory().map(|cache| cache.join("components"));
-    let config =
-        SandboxConfig { capacity, cache_dir: cache_dir.clone(), ..SandboxConfig::default() };
-    match Sandbox::new(config.clone()) {
-        Ok(sandbox) => Ok(sandbox),
+    let config = SandboxConfig { capacity, cache_dir, ..SandboxConfig::default() };
+    let made = match Sandbox::new(config.clone()) {
         // A cache only saves time. One that cannot be used must not keep a host from starting.
-        Err(error) => {
+        Err(error @ LoadError::Cache { .. }) => {
             tracing::warn!(%error, "compiled code is not cached");
-            Ok(Sandbox::new(SandboxConfig { cache_dir: None, ..config })?)
+            Sandbox::new(SandboxConfig { cache_dir: None, ..config })
         }
-    }
+        made => made,
+    };
+    made.with_context(|| match capacity {
+        Capacity::OnDemand => "cannot make a sandbox".to_owned(),
+        Capacity::Pool { connections } => format!(
+            "cannot make a sandbox with room for {connections} connections, which is `connections-max` of all \
+             doors together; try fewer"
+        ),
+    })
 }
 
 fn policy(

@@ -73,7 +73,10 @@ async fn with_private_host(command: &cli::Prompt, environment: &Environment) -> 
 
     let served = serve(&running.host, door, &peer, reader, writer, stopping);
     let asked = async {
-        let status = converse(command, environment, Client::new(ours)).await;
+        let status = tokio::select! {
+            status = converse(command, environment, Client::new(ours)) => status,
+            _ = tokio::signal::ctrl_c() => Ok(ending::INTERRUPTED),
+        };
         // The client's end is gone, and the connection ends with it.
         drop(stop);
         status

@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
+    /// Fixes which members `details` has.
     pub code: Code,
+    /// One line for people; programs look at `code`.
     pub message: String,
     /// Members of `details`; which ones is fixed by the code (`frames.md`).
     pub details: Map<String, Value>,
@@ -74,6 +76,7 @@ codes! {
 }
 
 impl Failure {
+    /// A failure whose `details` are empty.
     pub fn new(code: Code, message: impl Into<String>) -> Failure {
         Failure { code, message: message.into(), details: Map::new() }
     }

@@ -6,10 +6,13 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind}: {detail}")]
 pub struct Fault {
+    /// Whose fault it is, for carriers that close with a number.
     pub kind: FaultKind,
+    /// One line for people; it may hold what the peer sent.
     pub detail: String,
 }
 
+/// What kind of thing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultKind {
     /// What arrived cannot be read at all.
@@ -25,6 +28,7 @@ pub enum FaultKind {
 }
 
 impl Fault {
+    /// A fault whose `detail` the peer may read.
     pub fn new(kind: FaultKind, detail: impl Into<String>) -> Fault {
         Fault { kind, detail: detail.into() }
     }

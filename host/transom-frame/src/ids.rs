@@ -9,10 +9,12 @@ macro_rules! text_id {
         pub struct $name(Arc<str>);
 
         impl $name {
+            /// Takes the text as it is; nothing is checked here.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
                 $name(text.into())
             }
 
+            /// The text as it stands on the wire and in the log.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

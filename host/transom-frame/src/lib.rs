@@ -16,6 +16,7 @@ pub use crate::{
 /// One message in the host's own language (`frames.md`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
+    /// Says whether an answer is owed; `id` and `name` follow from it.
     pub kind: FrameKind,
     /// The session the frame is about; bodies do not repeat it.
     pub session: Option<SessionId>,
@@ -27,15 +28,21 @@ pub struct Frame {
     pub body: Arc<str>,
 }
 
+/// What a frame is to its receiver (`frames.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FrameKind {
+    /// Asks; exactly one reply or failure answers it.
     Request,
+    /// Answers a request that was carried out.
     Reply,
+    /// Answers a request that was refused; the body is a `Failure`.
     Failure,
+    /// Tells; nothing answers it.
     Notice,
 }
 
 impl FrameKind {
+    /// The kind as the codec contract spells it, in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             FrameKind::Request => "request",
@@ -47,6 +54,7 @@ impl FrameKind {
 }
 
 impl Frame {
+    /// A question to the other side; `id` must be new in this direction.
     pub fn request(
         name: impl Into<Arc<str>>,
         session: Option<SessionId>,
@@ -62,6 +70,7 @@ impl Frame {
         }
     }
 
+    /// A frame without an id, so that nobody can answer it.
     pub fn notice(
         name: impl Into<Arc<str>>,
         session: Option<SessionId>,

@@ -28,6 +28,7 @@ use self::turn::Turn;
 /// What all agents of a host have in common.
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
+    /// Sections of the system prompt, in any order (L-95).
     pub prompt: Vec<PromptSection>,
     /// How many parallel tool calls of one message may run at once (L-57); at least 1.
     pub parallel_calls_max: usize,
@@ -74,18 +75,24 @@ pub enum Delivery {
 /// What a cancel does with messages that wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InboxFate {
+    /// They are discarded, and the log says so (L-47).
     Clear,
+    /// They stay, in their order.
     Keep,
 }
 
 /// What has happened to things the agent had asked for.
 #[derive(Debug)]
 pub enum Happened {
+    /// Answers `Effect::Assemble`.
     Assembled(Token, Assembly),
+    /// From an attempt, in order; the last one is a `Finish`.
     Chunk(Token, Chunk),
+    /// The time of `Effect::Timer` is up.
     Timer(Token),
     /// Answers `PlanCalls`: which calls may overlap, in the order of the calls.
     Planned(Token, Vec<bool>),
+    /// Answers `RunTool`, also after `StopTool`.
     ToolEnded(Token, ToolOutcome),
     /// Events that were appended could not be stored; nothing after them exists (decision 1).
     StoreFailed(String),
@@ -94,8 +101,11 @@ pub enum Happened {
 /// What a step is made with.
 #[derive(Debug)]
 pub struct Assembly {
+    /// The route as it will be served; a failure ends the turn.
     pub served: Result<Served, Failure>,
+    /// What the model is told, sorted by name (L-95).
     pub tools: Arc<[ToolSpec]>,
+    /// Counts for every attempt of the step.
     pub retry: RetryPolicy,
 }
 
@@ -106,45 +116,85 @@ pub enum Effect {
     Append(Event),
     /// Show behind the events before it; not part of the log.
     Live(Live),
+    /// Find out what the next step is made with.
     Assemble {
+        /// Comes back in `Happened::Assembled`.
         token: Token,
+        /// What the session asks for.
         route: Route,
     },
     /// Once everything appended so far is durable (L-74).
     CallModel {
+        /// Comes back with every chunk.
         token: Token,
+        /// The whole input of the attempt.
         request: ModelRequest,
     },
+    /// End an attempt; chunks that still come are ignored.
     StopModel(Token),
+    /// Ask which calls of a message may overlap (L-57).
     PlanCalls {
+        /// Comes back in `Happened::Planned`.
         token: Token,
+        /// Name and raw arguments of each, in the model's order.
         calls: Vec<(String, String)>,
     },
     /// Once everything appended so far is durable (L-74).
     RunTool {
+        /// Comes back in `Happened::ToolEnded`.
         token: Token,
+        /// Its `tool/call` event is appended.
         call: ToolCall,
     },
+    /// Ask a tool to end; its outcome is still awaited (L-49).
     StopTool(Token),
+    /// Wake the agent later.
     Timer {
+        /// Comes back in `Happened::Timer`.
         token: Token,
+        /// From now, in milliseconds.
         after_ms: u64,
     },
     /// The agent is gone; nothing follows.
     Disposed,
 }
 
+/// What peers are told and the log does not keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Live {
+    /// The agent has begun to run, or come to rest.
     Status(Status),
-    Claimed { turn: u64, messages: Vec<MessageId> },
-    Discarded { messages: Vec<MessageId> },
-    Error { turn: u64, step: u64, failure: LlmFailure, messages: Vec<MessageId> },
+    /// `inbox/claimed`: a turn has taken messages out of the inbox.
+    Claimed {
+        /// The turn that took them.
+        turn: u64,
+        /// In the order of the inbox.
+        messages: Vec<MessageId>,
+    },
+    /// `inbox/discarded`: a cancel threw messages away.
+    Discarded {
+        /// In the order of the inbox.
+        messages: Vec<MessageId>,
+    },
+    /// `agent/error`: the turn has failed.
+    Error {
+        /// The turn that failed.
+        turn: u64,
+        /// The step it was at; 0 if none had begun.
+        step: u64,
+        /// What stopped it.
+        failure: LlmFailure,
+        /// All that the turn had claimed.
+        messages: Vec<MessageId>,
+    },
 }
 
+/// Whether an agent works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
+    /// No turn is open; also after its log has failed.
     Idle,
+    /// A turn is open, if only to end its tools.
     Running,
 }
 
@@ -177,6 +227,7 @@ enum Activity {
 }
 
 impl Agent {
+    /// A new session, idle and with an empty log.
     pub fn new(header: Header, route: Route, config: Arc<AgentConfig>, chance: Chance) -> Agent {
         Agent {
             cwd: header.cwd.clone(),
@@ -209,18 +260,22 @@ impl Agent {
         Ok((agent, closers))
     }
 
+    /// The id in the header; never changes.
     pub fn id(&self) -> &SessionId {
         &self.log.header().id
     }
 
+    /// The first record of the log, as it was at the start.
     pub fn header(&self) -> &Arc<Header> {
         self.log.header()
     }
 
+    /// What is folded from the log; the events are the store's.
     pub fn log(&self) -> &Log {
         &self.log
     }
 
+    /// `Idle` as well once the agent is broken or disposed.
     pub fn status(&self) -> Status {
         match self.activity {
             Activity::Running(_) => Status::Running,
@@ -233,6 +288,7 @@ impl Agent {
         self.cwd.as_deref()
     }
 
+    /// The route that the next step will ask for.
     pub fn route(&self) -> &Route {
         &self.route
     }

@@ -12,21 +12,32 @@ use serde_json::value::RawValue;
 /// differs from what came is `Raw`.
 #[derive(Debug, Clone)]
 pub enum Block {
+    /// `text`: words of a person or a model.
     Text {
+        /// May be empty.
         text: String,
     },
+    /// `reasoning`: a model's thoughts before its answer.
     Reasoning {
+        /// May be empty.
         text: String,
     },
     /// `arguments` is the JSON text as the model produced it.
     ToolCall {
+        /// Chosen by the model provider; pairs call and result.
         id: String,
+        /// As the model wrote it; there may be no such tool.
         name: String,
+        /// Not checked: it may be no JSON at all.
         arguments: String,
     },
+    /// `tool-result`: the only block of its message (L-13).
     ToolResult {
+        /// The `id` of the call that it answers.
         tool_call_id: String,
+        /// What the model is shown.
         content: Vec<Block>,
+        /// Tells the model that the call failed.
         is_error: bool,
     },
     /// Any other block, or one whose text is not in canonical form: compact JSON text of an object
@@ -92,6 +103,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Tag<'a> {
 }
 
 impl Block {
+    /// A `text` block, never `Raw`.
     pub fn text(text: impl Into<String>) -> Block {
         Block::Text { text: text.into() }
     }

@@ -10,6 +10,7 @@ use uuid::Builder;
 pub struct Chance(ChaCha8Rng);
 
 impl Chance {
+    /// Equal seeds give equal ids and delays.
     pub fn new(seed: [u8; 32]) -> Chance {
         Chance(ChaCha8Rng::from_seed(seed))
     }
@@ -28,6 +29,7 @@ impl Chance {
         Builder::from_random_bytes(bytes).into_uuid().to_string()
     }
 
+    /// A fresh UUID v4 as message id (S-52).
     pub fn message_id(&mut self) -> MessageId {
         self.uuid().into()
     }

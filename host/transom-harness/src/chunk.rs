@@ -8,45 +8,69 @@ use crate::block::Block;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum Chunk {
+    /// `block-start`: a block opens, still empty.
     #[serde(rename_all = "camelCase")]
     BlockStart {
+        /// Names the block within the attempt; need not be contiguous.
         index: u32,
+        /// Decides what its deltas are.
         block_type: BlockType,
     },
+    /// `text-delta`: more of a text block; opens it where it is unknown (L-16).
     TextDelta {
+        /// The block it belongs to.
         index: u32,
+        /// To be added at the end.
         text: String,
     },
+    /// `reasoning-delta`: more of a reasoning block; opens it where it is unknown (L-16).
     ReasoningDelta {
+        /// The block it belongs to.
         index: u32,
+        /// To be added at the end.
         text: String,
     },
+    /// `tool-call-delta`: more of a tool call; opens it where it is unknown (L-16).
     #[serde(rename_all = "camelCase")]
     ToolCallDelta {
+        /// The block it belongs to.
         index: u32,
+        /// The call's id; empty where this delta does not repeat it.
         id: String,
+        /// The tool's whole name, on deltas that give it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
+        /// Raw text to be added to the arguments.
         arguments_delta: String,
     },
+    /// `block-end`: the block is complete; what comes for it later is ignored (L-16).
     BlockEnd {
+        /// The block that ends.
         index: u32,
+        /// Counts instead of what the deltas gave.
         block: Block,
     },
+    /// `usage`: the attempt's counts; the last one counts (L-16).
     Usage {
+        /// For the whole attempt, not since the last chunk.
         usage: TokenUsage,
     },
     /// Ends the attempt; nothing follows.
     Finish {
+        /// Also decides whether tool calls are kept.
         reason: Finish,
     },
 }
 
+/// What an open block will become (L-14).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockType {
+    /// `text`: grows by text deltas.
     Text,
+    /// `reasoning`: grows by reasoning deltas.
     Reasoning,
+    /// `tool-call`: grows by tool-call deltas.
     ToolCall,
 }
 
@@ -54,23 +78,39 @@ pub enum BlockType {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Finish {
+    /// `stop`: the model has said all it wanted.
     Stop,
+    /// `tool-calls`: the model waits for the results of its calls.
     ToolCalls,
+    /// `max-tokens`: the output cap cut the answer; its tool calls are dropped (L-16).
     MaxTokens,
-    Aborted { failure: LlmFailure },
-    Error { failure: LlmFailure },
+    /// `aborted`: this side stopped the attempt.
+    Aborted {
+        /// Its code is `ABORTED`.
+        failure: LlmFailure,
+    },
+    /// `error`: the attempt failed; its retry policy decides what follows.
+    Error {
+        /// Its code is what the policy looks at.
+        failure: LlmFailure,
+    },
 }
 
 /// Counts of one attempt; input excludes what came from the provider's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenUsage {
+    /// Read anew, so without those of the cache.
     pub input_tokens: u64,
+    /// Written by the model.
     pub output_tokens: u64,
+    /// Read from the provider's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u64>,
+    /// Put into the provider's cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_write_tokens: Option<u64>,
+    /// Spent on reasoning, where the provider tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
 }
@@ -79,18 +119,23 @@ pub struct TokenUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LlmFailure {
+    /// For people; it may be the provider's own words.
     pub message: String,
+    /// For programs, for example `RATE_LIMIT`.
     pub code: String,
     /// HTTP status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// How long the provider asks to wait, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_retry_after_ms: Option<u64>,
+    /// The provider's name for the request, for its support.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
 
 impl LlmFailure {
+    /// A failure without what an HTTP response would add.
     pub fn new(code: &str, message: impl Into<String>) -> LlmFailure {
         LlmFailure {
             message: message.into(),
@@ -120,6 +165,7 @@ struct Open {
 }
 
 impl Assembler {
+    /// Takes the next chunk; those for a block that has ended change nothing (L-16).
     pub fn push(&mut self, chunk: &Chunk) {
         match chunk {
             Chunk::BlockStart { index, block_type } => {

@@ -14,10 +14,13 @@ use crate::{
 /// doors pass it on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
+    /// Place in the log, contiguous from 0 (L-5).
     pub seq: u64,
     /// Epoch milliseconds.
     pub time: u64,
+    /// The event's `type` (L-17).
     pub kind: &'static str,
+    /// JSON text; immutable.
     pub text: Arc<str>,
 }
 
@@ -25,96 +28,165 @@ pub struct Event {
 #[derive(Debug, Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 pub enum Data<'a> {
+    /// `agent/inbox/spliced`: one list of the inbox has changed (L-21).
     InboxSpliced {
+        /// The list.
         target: Target,
+        /// Where in the list, from 0.
         start: usize,
+        /// Messages taken out at `start`; absent instead of 0.
         #[serde(skip_serializing_if = "Option::is_none")]
         removed_count: Option<usize>,
+        /// Messages put in at `start`.
         inserted: &'a [Arc<Message>],
+        /// Present when those taken out were thrown away.
         #[serde(skip_serializing_if = "Option::is_none")]
         outcome: Option<Discarded>,
     },
+    /// `turn/start`: the agent begins to work.
     TurnStart {
+        /// Counts from 1 over the whole log.
         turn: u64,
     },
+    /// `turn/end`: every `turn/start` gets one.
     TurnEnd {
+        /// That of its `turn/start`.
         turn: u64,
+        /// How the turn ended.
         reason: &'a TurnEnd,
     },
+    /// `step/start`: one question to the model and what follows from it begins.
     StepStart {
+        /// The turn it belongs to.
         turn: u64,
+        /// Counts from 1 within the turn.
         step: u64,
     },
+    /// `step/end`: the results of all its tool calls stand before it.
     StepEnd {
+        /// The turn it belongs to.
         turn: u64,
+        /// That of its `step/start`.
         step: u64,
     },
+    /// `user/message`: a message joins the surface; the data is the message itself.
     UserMessage(&'a Message),
+    /// `assistant/chunk`: as it was streamed, also by attempts that failed.
     AssistantChunk {
+        /// The turn it belongs to.
         turn: u64,
+        /// The step it belongs to.
         step: u64,
+        /// To the letter.
         chunk: &'a Chunk,
     },
+    /// `assistant/message`: made of the winning attempt's chunks; joins the surface.
     AssistantMessage {
+        /// The turn it belongs to.
         turn: u64,
+        /// The step it belongs to.
         step: u64,
+        /// Its content may be empty.
         message: &'a Message,
+        /// Absent where the provider did not count.
         #[serde(skip_serializing_if = "Option::is_none")]
         usage: Option<TokenUsage>,
     },
+    /// `tool/call`: written before the tool is started (L-74).
     ToolCall {
+        /// The turn it belongs to.
         turn: u64,
+        /// The step it belongs to.
         step: u64,
+        /// Pairs it with its result.
         call_id: &'a str,
+        /// As the model wrote it; there may be no such tool.
         name: &'a str,
+        /// Raw text, not checked.
         arguments: &'a str,
     },
+    /// `tool/result`: one for each `tool/call`, in the model's order; joins the surface.
     ToolResult {
+        /// The turn it belongs to.
         turn: u64,
+        /// The step it belongs to.
         step: u64,
+        /// Holds exactly one tool-result block.
         message: &'a Message,
+        /// Only for errors of the harness itself (L-55).
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a ToolErrorCode>,
+        /// For people's eyes; never sent to the model (L-59).
         #[serde(skip_serializing_if = "Option::is_none")]
         meta: Option<&'a serde_json::Value>,
     },
+    /// `request/header`: written only when it differs from the last one (L-37).
     RequestHeader {
+        /// Holds from here on.
         header: &'a RequestHeader,
+        /// Why it is written now.
         reason: HeaderReason,
     },
+    /// `request/context`: written only when it differs from the last one (L-37).
     RequestContext {
+        /// Name under which the provider is registered.
         provider: &'a str,
+        /// The provider's name for it.
         model: &'a str,
+        /// Tokens that fit into one request and its answer.
         #[serde(skip_serializing_if = "Option::is_none")]
         context_window: Option<u64>,
     },
+    /// `session/title`: follows the message that it was made of (L-18).
     SessionTitle {
+        /// One line.
         title: &'a str,
+        /// The `seq`s of the messages it was made of.
         message_seqs: &'a [u64],
+        /// Who made it.
         source: TitleSource,
     },
+    /// `llm/retry`: an attempt has failed, and another will follow (L-41).
     LlmRetry {
+        /// UUID v4, one for the whole series of a step.
         retry_id: &'a str,
+        /// The turn it belongs to.
         turn: u64,
+        /// The step it belongs to.
         step: u64,
+        /// The provider whose attempt failed.
         provider: &'a str,
+        /// Whether the series has an end.
         mode: RetryMode,
+        /// Equal keys mean that counts may be added up.
         policy_key: &'a str,
+        /// Counts from 1 within the series.
         retry: u32,
+        /// Absent where there is no bound.
         #[serde(skip_serializing_if = "Option::is_none")]
         max_retries: Option<u32>,
+        /// Milliseconds until the next attempt.
         delay_ms: u64,
+        /// How the attempt failed.
         failure: &'a LlmFailure,
     },
+    /// `llm/retry-started`: the delay is over, and the attempt begins.
     LlmRetryStarted {
+        /// That of the `llm/retry`.
         retry_id: &'a str,
+        /// The turn it belongs to.
         turn: u64,
+        /// The step it belongs to.
         step: u64,
+        /// That of the `llm/retry`.
         retry: u32,
     },
+    /// `working-directory/change`: tools work elsewhere from here on.
     WorkingDirectoryChange {
+        /// Absolute.
         cwd: &'a str,
     },
+    /// `session/end-seed`: what stands before it was there when the session was continued or forked (L-10).
     EndSeed {},
 }
 
@@ -180,6 +252,7 @@ pub enum Target {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Discarded {
+    /// `canceled`: a cancel or a disposal cleared the list (L-47).
     Canceled,
 }
 
@@ -187,12 +260,18 @@ pub enum Discarded {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum TurnEnd {
+    /// `completed`: nothing was left to do.
     Completed,
+    /// `max-tokens`: the model's output cap cut an answer.
     MaxTokens,
+    /// `aborted`: somebody cancelled the turn.
     Aborted {
+        /// The first cause, if there were several.
         reason: Cause,
     },
+    /// `error`: the turn could not go on.
     Error {
+        /// What stopped it.
         error: LlmFailure,
     },
     /// Only recovery writes it (L-79).
@@ -203,8 +282,11 @@ pub enum TurnEnd {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Cause {
+    /// `user`: a peer asked for it.
     User,
+    /// `parent`: the session that delegated to this one was cancelled.
     Parent,
+    /// `disposed`: the session itself goes away.
     Disposed,
 }
 
@@ -212,22 +294,31 @@ pub enum Cause {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestHeader {
+    /// Who answers, and how.
     pub config: RequestConfig,
+    /// Absent where the caller chose everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub adapter_defaults: Option<AdapterDefaults>,
+    /// The system prompt; absent rather than empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system: Option<Arc<str>>,
+    /// Sorted by name (L-95); absent rather than empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Arc<[ToolSpec]>>,
 }
 
+/// A route as it is served, in the log's words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestConfig {
+    /// Name under which the provider is registered.
     pub provider: String,
+    /// The provider's name for it.
     pub model: String,
+    /// Output cap in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
+    /// In the provider's words, for example `high`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
@@ -236,8 +327,10 @@ pub struct RequestConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AdapterDefaults {
+    /// `true`, or absent on the wire.
     #[serde(skip_serializing_if = "is_false")]
     pub reasoning_effort: bool,
+    /// `true`, or absent on the wire.
     #[serde(skip_serializing_if = "is_false")]
     pub max_tokens: bool,
 }
@@ -251,21 +344,28 @@ fn is_false(value: &bool) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HeaderReason {
+    /// The log had none before.
     Initial,
     /// The first request of a session that was continued.
     Resume,
+    /// It differs from the last one.
     Change,
 }
 
+/// Who made a title.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum TitleSource {
+    /// `fallback`: the first words that a person wrote (L-18).
     Fallback,
 }
 
+/// Whether a series of retries has an end (L-41).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RetryMode {
+    /// `normal`: a bounded number, for certain codes only.
     Normal,
+    /// `always`: for as long as it takes, whatever the code.
     Always,
 }

@@ -6,17 +6,21 @@ use transom_frame::SessionId;
 /// The first record of a session's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
+    /// Names the session in every store and frame.
     pub id: SessionId,
     /// Epoch milliseconds.
     pub created_at: u64,
     /// Absolute.
     pub cwd: Option<String>,
+    /// The session that this one was forked from or works for.
     pub parent_session: Option<SessionId>,
     /// How many events of the parent stand at the front of this log.
     pub seed_length: Option<u64>,
+    /// Absent where no session delegated to this one.
     pub origin: Option<Origin>,
     /// 0 at top level.
     pub delegation_depth: u64,
+    /// Name of the preset that the agent was made from.
     pub agent_preset: Option<String>,
 }
 
@@ -24,6 +28,7 @@ pub struct Header {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
+    /// `subagent`: the parent delegated work to it.
     Subagent,
 }
 

@@ -14,6 +14,7 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// The messages of one list, the next to be claimed first.
     pub fn list(&self, target: Target) -> &[Arc<Message>] {
         match target {
             Target::NextTurn => &self.next_turn,
@@ -21,14 +22,17 @@ impl Inbox {
         }
     }
 
+    /// Whether both lists are.
     pub fn is_empty(&self) -> bool {
         self.next_turn.is_empty() && self.next_step.is_empty()
     }
 
+    /// Messages in both lists together.
     pub fn len(&self) -> usize {
         self.next_turn.len() + self.next_step.len()
     }
 
+    /// Whether a message of this id waits in either list.
     pub fn holds(&self, id: &MessageId) -> bool {
         self.next_turn.iter().chain(&self.next_step).any(|message| message.id == *id)
     }

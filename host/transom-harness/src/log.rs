@@ -29,6 +29,7 @@ pub struct Log {
 }
 
 impl Log {
+    /// A log without events; its first one gets `seq` 0.
     pub fn new(header: Header) -> Log {
         Log {
             last_time: header.created_at,
@@ -44,6 +45,7 @@ impl Log {
         }
     }
 
+    /// The first record, shared and never changed.
     pub fn header(&self) -> &Arc<Header> {
         &self.header
     }

@@ -8,17 +8,25 @@ use crate::block::Block;
 /// One entry of the conversation that a model sees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
+    /// Minted by the host, UUID v4 text (S-52).
     pub id: MessageId,
+    /// Whom the model takes for its author.
     pub role: Role,
+    /// In order; an assistant message may have none.
     pub content: Vec<Block>,
+    /// Who produced it, whatever the role says (S-87).
     pub source: Source,
 }
 
+/// Whom a model takes for the author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// `user`: people, plugins, and the results of tools (L-13).
     User,
+    /// `assistant`: the model itself.
     Assistant,
+    /// `system`: known on the wire, not used on the surface (L-12).
     System,
 }
 
@@ -26,28 +34,41 @@ pub enum Role {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Source {
+    /// `user`: a person, through a door.
     #[serde(rename_all = "camelCase")]
     User {
+        /// Id of the browser's request; only the browser door gives it (S-87).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rpc_id: Option<String>,
+        /// The browser's time zone; only the browser door gives it (S-87).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         client_time_zone: Option<String>,
     },
+    /// `plugin`: a part of the host, not a person.
     Plugin {
+        /// Name of that part.
         plugin: String,
+        /// Says how the content is to be read.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         form: Option<Form>,
+        /// What a snapshot consists of (L-12).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sections: Option<Vec<Section>>,
+        /// For people: the content in short.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
     },
+    /// `model`: on every assistant message (L-12).
     Model {
+        /// Name under which the provider is registered.
         provider: String,
+        /// The provider's name for it.
         model: String,
     },
+    /// `tool`: on every tool result.
     #[serde(rename_all = "camelCase")]
     Tool {
+        /// Equals `toolCallId` of the only block (L-13).
         call_id: String,
     },
 }
@@ -65,11 +86,14 @@ pub enum Form {
 /// A named part of the system prompt or of the runtime context.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Section {
+    /// Tells the sections of one message apart.
     pub name: String,
+    /// Its words, as they stand in the message.
     pub text: String,
 }
 
 impl Source {
+    /// A person's message from a door that tells no more about it.
     pub fn user() -> Source {
         Source::User { rpc_id: None, client_time_zone: None }
     }

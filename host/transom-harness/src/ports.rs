@@ -22,13 +22,16 @@ pub trait Stop: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
+    /// Name under which the provider is registered; there is no default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The provider's name for it; without one, the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Output cap in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
+    /// In the provider's words, for example `high`; without it, the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
@@ -38,8 +41,11 @@ pub struct Route {
 pub struct Served {
     /// Name under which the provider is registered, for example `deepseek-official`.
     pub provider: String,
+    /// The provider's name for it.
     pub model: String,
+    /// Output cap in tokens; `None` sends none.
     pub max_tokens: Option<u64>,
+    /// In the provider's words; `None` sends none.
     pub reasoning_effort: Option<String>,
     /// `max_tokens` is the provider's default, not the caller's wish.
     pub max_tokens_is_default: bool,
@@ -56,14 +62,18 @@ pub struct Served {
 pub struct RetryPolicy {
     /// `None`: always, whatever the code.
     pub normal: Option<NormalRetry>,
+    /// Before the first retry; doubles with each further one.
     pub initial_delay_ms: u64,
+    /// No delay is longer, not even one that the provider asks for.
     pub max_delay_ms: u64,
     /// Share of the delay, 0 to 1, by which chance may change it.
     pub jitter_ratio: f64,
 }
 
+/// When a bounded number of retries is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NormalRetry {
+    /// Retries of one step, the first attempt not counted.
     pub max_retries: u32,
     /// Sorted.
     pub codes: Vec<String>,
@@ -84,10 +94,15 @@ impl Default for RetryPolicy {
 /// One attempt's worth of input for a model.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
+    /// The session that asks.
     pub session: SessionId,
+    /// Checked by `Models::serve`.
     pub served: Served,
+    /// The system prompt, if there is any.
     pub system: Option<Arc<str>>,
+    /// The surface, oldest first (L-9).
     pub messages: Vec<Arc<Message>>,
+    /// Sorted by name (L-95); may be empty.
     pub tools: Arc<[ToolSpec]>,
 }
 
@@ -97,6 +112,7 @@ pub trait Models: Send + Sync {
     /// `effort-unsupported`.
     fn serve(&self, route: &Route) -> Result<Served, Failure>;
 
+    /// The policy of whoever answers for the provider; the default for an unknown one.
     fn retry_policy(&self, provider: &str) -> RetryPolicy;
 
     /// Starts an attempt. The sink receives chunks in order; the last one, always, is a `Finish`.
@@ -107,7 +123,9 @@ pub trait Models: Send + Sync {
 /// A tool as the model is told of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
+    /// Unique within the host.
     pub name: String,
+    /// For the model: when and how to use it.
     pub description: String,
     /// JSON Schema of the arguments.
     pub parameters: Value,
@@ -116,10 +134,13 @@ pub struct ToolSpec {
 /// One call of a tool.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
+    /// The session that calls.
     pub session: SessionId,
     /// The directory of shell and file tools; absolute.
     pub cwd: Option<String>,
+    /// Chosen by the model provider; pairs call and result.
     pub call_id: String,
+    /// As the model wrote it; there may be no such tool.
     pub name: String,
     /// Raw text as the model produced it (L-54).
     pub arguments: String,
@@ -128,7 +149,9 @@ pub struct ToolCall {
 /// What a tool call came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolOutcome {
+    /// What the model is shown.
     pub content: Vec<Block>,
+    /// Tells the model that the call failed.
     pub is_error: bool,
     /// Only for errors of the harness itself (L-55).
     pub error: Option<ToolErrorCode>,
@@ -138,6 +161,7 @@ pub struct ToolOutcome {
     pub concludes: bool,
 }
 
+/// Which error of the harness a result stands for (L-55).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolErrorCode {
     /// For example `ToolNotFoundError`.
@@ -147,6 +171,7 @@ pub struct ToolErrorCode {
 }
 
 impl ToolOutcome {
+    /// A success with a single text block.
     pub fn text(text: impl Into<String>) -> ToolOutcome {
         ToolOutcome {
             content: vec![Block::text(text)],
@@ -194,12 +219,15 @@ pub trait Tools: Send + Sync {
 pub struct Append {
     /// Position in the order in which the whole host appends; from 1, contiguous.
     pub number: u64,
+    /// The session whose log grows.
     pub session: SessionId,
     /// JSON text of the session header; stored with the first event (L-73).
     pub header: Arc<str>,
+    /// Place in the session's log, contiguous from 0.
     pub seq: u64,
     /// Epoch milliseconds.
     pub time: u64,
+    /// The event's `type`.
     pub kind: Arc<str>,
     /// The whole envelope as JSON text, exactly as doors will see it.
     pub text: Arc<str>,
@@ -211,12 +239,20 @@ pub enum Commit {
     /// Everything up to this number is durable.
     Through(u64),
     /// The batch `from..=through` was not stored, and nothing of it is.
-    Failed { from: u64, through: u64, message: String },
+    Failed {
+        /// `Append::number` of the batch's first event.
+        from: u64,
+        /// `Append::number` of the batch's last event.
+        through: u64,
+        /// For people: why.
+        message: String,
+    },
 }
 
 /// A session as the store has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSession {
+    /// Names the session in every frame.
     pub id: SessionId,
     /// JSON text of the header.
     pub header: String,
@@ -230,8 +266,11 @@ pub struct StoredSession {
 /// least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
+    /// The `seq` of the first one.
     pub from: u64,
+    /// At most so many events.
     pub limit: u64,
+    /// Bytes of envelope text at which the run ends.
     pub bytes_max: u64,
 }
 
@@ -247,17 +286,20 @@ pub trait Store: Send + Sync {
     /// Queues events for the next commit; never waits.
     fn append(&self, events: Vec<Append>);
 
+    /// The session of that id; `None` if nothing of it is stored.
     fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError>;
 
     /// Makes a session this process's own, whether it is stored or not, until it is released or the process
     /// ends (L-82). `false`: it is live in another process.
     fn claim(&self, id: &SessionId) -> Result<bool, StoreError>;
 
+    /// Gives a claim back; another process may have the session from here on.
     fn release(&self, id: &SessionId);
 
     /// A run of a session's events, envelopes as JSON text.
     fn read(&self, id: &SessionId, page: Page) -> Result<Vec<Arc<str>>, StoreError>;
 
+    /// All sessions, the one with the newest event first.
     fn list(&self) -> Result<Vec<StoredSession>, StoreError>;
 
     /// Keeps bytes under `sha256:<hex of their digest>` and returns that name (S-58).
@@ -267,6 +309,7 @@ pub trait Store: Send + Sync {
     fn close(&self) -> Result<(), StoreError>;
 }
 
+/// Why the store could not do it; the text is for logs and people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
     /// The file is another program's, or of another version.

@@ -5,10 +5,13 @@ use crate::{chance::Chance, chunk::LlmFailure, event::RetryMode, ports::RetryPol
 /// A decision to try again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Again {
+    /// That of the policy.
     pub mode: RetryMode,
     /// Counts from 1.
     pub retry: u32,
+    /// `None` where there is no bound.
     pub max_retries: Option<u32>,
+    /// Until the next attempt, in milliseconds.
     pub delay_ms: u64,
 }
 

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 /// One part of the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSection {
+    /// Names the section in error messages; never sent.
     pub name: String,
     /// Smaller comes first: −100 identity, 0 persona, 100 to 199 guidance on tools.
     pub order: i32,
+    /// Dropped if it comes out empty.
     pub text: Text,
 }
 
@@ -23,8 +25,11 @@ pub enum Text {
 /// What variables of a section stand for.
 #[derive(Debug, Clone, Copy)]
 pub struct Variables<'a> {
+    /// Name under which the provider is registered.
     pub provider: &'a str,
+    /// The provider's name for it.
     pub model: &'a str,
+    /// Absolute; without it, a section that uses it fails.
     pub cwd: Option<&'a str>,
 }
 

@@ -32,7 +32,9 @@ pub struct Ports {
     pub door_models: HashMap<Arc<str>, Arc<dyn Models>>,
     /// The models of all other doors.
     pub models: Arc<dyn Models>,
+    /// The tools of all doors.
     pub tools: Arc<dyn Tools>,
+    /// Where logs are kept; its commits go to `Host::commits`.
     pub store: Arc<dyn Store>,
 }
 
@@ -72,7 +74,9 @@ struct Link {
 /// A connection's side of the core.
 #[derive(Debug)]
 pub struct Attached {
+    /// New for every connection, never used again in this process.
     pub id: ConnectionId,
+    /// Frames for the peer, in order; ends when the host lets the connection go.
     pub frames: mpsc::UnboundedReceiver<Frame>,
     quiesced: oneshot::Receiver<Vec<String>>,
     host: Host,
@@ -128,6 +132,7 @@ impl Host {
 }
 
 impl Attached {
+    /// Passes a frame on in order and never waits.
     pub fn send(&self, frame: Frame) {
         self.host.send(Event::Frame { connection: self.id, frame });
     }
@@ -137,6 +142,7 @@ impl Attached {
         self.host.send(Event::Handled { connection: self.id, frames });
     }
 
+    /// Says whether the output is too full for more notices (`true`) or has room again.
     pub fn rest(&self, resting: bool) {
         self.host.send(Event::Rest { connection: self.id, resting });
     }
@@ -164,6 +170,7 @@ pub struct Core {
 }
 
 impl Core {
+    /// A core that has heard nothing yet; `host` and `inbox` come from the same `Host::new`.
     pub fn new(host: Host, inbox: Inbox, router: Router, ports: Ports) -> Core {
         Core {
             inbox: inbox.0,

@@ -9,13 +9,17 @@ use transom_router::{Facts, Reach};
 /// A protocol offered at one address.
 #[derive(Clone)]
 pub struct OpenDoor {
+    /// The door's name in the configuration; logs and facts carry it.
     pub name: Arc<str>,
     /// The component version that serves new connections.
     pub source: Arc<dyn CodecSource>,
+    /// What frames may pass, and within which limits.
     pub policy: Arc<Policy>,
+    /// How lane 0 of its connections is cut.
     pub framing: Framing,
     /// JSON text for the codec.
     pub options: Arc<str>,
+    /// Which sessions its connections may act on.
     pub reach: Reach,
     /// The host's working directory; absolute.
     pub directory: Arc<str>,

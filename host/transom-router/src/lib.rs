@@ -25,37 +25,53 @@ pub use crate::router::{HostFacts, Router};
 /// What has happened.
 #[derive(Debug)]
 pub enum Event {
+    /// A peer has joined; its frames come only after this.
     Connected {
+        /// New in this process.
         connection: ConnectionId,
+        /// Hold for the whole connection.
         facts: Facts,
     },
     /// A frame that the door's policy has let through.
     Frame {
+        /// The peer that sent it.
         connection: ConnectionId,
+        /// Its id is unique only within the connection.
         frame: Frame,
     },
     /// The connection has handled this many of the frames delivered to it.
     Handled {
+        /// The peer that they were delivered to.
         connection: ConnectionId,
+        /// Frames since the last such event.
         frames: usize,
     },
     /// The connection's output is too full for more notices, or has room again.
     Rest {
+        /// The peer whose output it is.
         connection: ConnectionId,
+        /// `true`: too full; `false`: room again.
         resting: bool,
     },
     /// The connection is over; what it owns is disposed.
     Disconnected {
+        /// The peer that has left; `Effect::Quiesced` answers for it.
         connection: ConnectionId,
     },
+    /// The store reports on appended events; only durable ones are shown.
     Committed(Commit),
+    /// Something that an agent had asked for has come.
     Happened {
+        /// The session whose agent asked.
         session: SessionId,
+        /// Carries the agent's token, where there is one.
         happened: Happened,
     },
     /// Answers `Effect::Ask`.
     Answered {
+        /// That of the question; each is answered once.
         ask: AskId,
+        /// Of the kind that the question asks for.
         answer: Answer,
     },
     /// The host goes away: everything is disposed, nothing is opened any more.
@@ -69,7 +85,9 @@ pub struct AskId(pub u64);
 /// What the host vouches for about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
+    /// Name of the door it came through.
     pub door: Arc<str>,
+    /// Fixed by the door's configuration.
     pub reach: Reach,
     /// Frames that may wait for a slow peer before it is let go.
     pub live_notices_max: usize,
@@ -89,69 +107,112 @@ pub enum Reach {
 /// What must be done, in order.
 #[derive(Debug)]
 pub enum Effect {
+    /// Hand a frame to a peer.
     Deliver {
+        /// The peer that gets it.
         connection: ConnectionId,
+        /// Events in it are durable already.
         frame: Frame,
     },
+    /// Queue an event for the store's next commit.
     Append(Append),
+    /// Answer a question; the loop goes on meanwhile.
     Ask {
+        /// Pairs the answer with it.
         ask: AskId,
+        /// May need a disk, so the answer may be late.
         question: Question,
     },
+    /// Collect tools, retry policy and model for a step.
     Assemble {
+        /// The door whose route map counts.
         door: Arc<str>,
+        /// The session that takes the step.
         session: SessionId,
+        /// Comes back in `Happened::Assembled`.
         token: Token,
+        /// What the session asks of its models.
         route: Route,
     },
+    /// Start an attempt; its chunks come back under the token.
     CallModel {
+        /// The door whose models are asked.
         door: Arc<str>,
+        /// The session whose step it is.
         session: SessionId,
+        /// Comes back with every chunk.
         token: Token,
+        /// The whole input; nothing is kept from earlier attempts.
         request: ModelRequest,
     },
+    /// End an attempt; nobody waits for its end.
     StopModel {
+        /// The session whose attempt it is.
         session: SessionId,
+        /// That of `CallModel`.
         token: Token,
     },
+    /// Say which calls may overlap (L-57).
     PlanCalls {
+        /// The session whose calls they are.
         session: SessionId,
+        /// Comes back in `Happened::Planned`.
         token: Token,
+        /// Name and raw arguments of each, in the model's order.
         calls: Vec<(String, String)>,
     },
+    /// Start a tool call; its outcome comes back under the token.
     RunTool {
+        /// The session that called.
         session: SessionId,
+        /// Comes back in `Happened::ToolEnded`.
         token: Token,
+        /// Its `tool/call` event is durable.
         call: ToolCall,
     },
+    /// Ask a tool to end; it still reports its outcome.
     StopTool {
+        /// The session whose call it is.
         session: SessionId,
+        /// That of `RunTool`.
         token: Token,
     },
+    /// Wake an agent later.
     Timer {
+        /// The session that waits.
         session: SessionId,
+        /// Comes back in `Happened::Timer`.
         token: Token,
+        /// From now, in milliseconds.
         after_ms: u64,
     },
     /// End the session's child processes: `SIGTERM` now, `SIGKILL` after this time.
     TerminateTools {
+        /// The session whose children end.
         session: SessionId,
+        /// Milliseconds between the two signals.
         kill_after_ms: u64,
     },
+    /// Drop what tools remember of a session that is gone.
     ForgetTools {
+        /// No call of it runs any more.
         session: SessionId,
     },
     /// The session is nobody's any more.
     Release {
+        /// The session whose claim is given back.
         session: SessionId,
     },
     /// Everything that the connection owned is gone, and what it did is durable.
     Quiesced {
+        /// The peer that had left.
         connection: ConnectionId,
+        /// For people: what could not be ended or stored; empty if all went well.
         failures: Vec<String>,
     },
     /// After `Event::Shutdown`: no session is left.
     Quiet {
+        /// For people: what could not be ended or stored; empty if all went well.
         failures: Vec<String>,
     },
 }
@@ -161,16 +222,22 @@ pub enum Effect {
 pub enum Question {
     /// Whether the session is stored; it becomes this process's own meanwhile, if nobody else has it.
     Claim(SessionId),
+    /// Stored events of a session, to go on from or to show to a peer.
     Read {
+        /// Need not be live.
         session: SessionId,
+        /// Where to begin, and how much at most.
         page: Page,
     },
+    /// All stored sessions.
     List,
     /// Whether a directory stands at this path.
     IsDirectory(String),
     /// Which model answers for the route, as this door maps it.
     Serve {
+        /// The door whose route map counts.
         door: Arc<str>,
+        /// As the peer gave it; may name no provider.
         route: Route,
     },
 }
@@ -178,17 +245,24 @@ pub enum Question {
 /// What became of a claim.
 #[derive(Debug)]
 pub enum Claimed {
+    /// This process owns it now; `None` if it is not stored.
     Here(Option<StoredSession>),
     /// It is live in another process.
     Elsewhere,
 }
 
+/// What the driver found out, one variant per kind of question.
 #[derive(Debug)]
 pub enum Answer {
+    /// To `Question::Claim`.
     Claimed(Result<Claimed, StoreError>),
+    /// To `Question::Read`: envelopes as JSON text, in order of `seq`.
     Events(Result<Vec<Arc<str>>, StoreError>),
+    /// To `Question::List`; sessions that live unstored are not in it.
     Listed(Result<Vec<StoredSession>, StoreError>),
+    /// To `Question::IsDirectory`; `false` also for a path that cannot be read.
     Directory(bool),
+    /// To `Question::Serve`; the failure is for the peer.
     Served(Result<Served, Failure>),
 }
 

@@ -36,6 +36,7 @@ pub(crate) const TEARDOWN_DRAIN_MS: u64 = 600;
 /// What `host/describe` tells, and the host's own bounds.
 #[derive(Debug, Clone)]
 pub struct HostFacts {
+    /// The host's own version, not that of a component.
     pub version: Arc<str>,
     /// The host's working directory; absolute.
     pub directory: Arc<str>,
@@ -77,6 +78,7 @@ pub(crate) struct Ending {
 }
 
 impl Router {
+    /// A router without peers or sessions; everything that looks random follows from `seed`.
     pub fn new(host: HostFacts, config: AgentConfig, seed: [u8; 32]) -> Router {
         Router {
             host,

@@ -101,21 +101,35 @@ pub(crate) struct Inspect {
     pub(crate) json: bool,
 }
 
-/// The names after which an argument belongs to this command line and not to a launch form.
-pub(crate) fn owns(argument: &str) -> bool {
-    use clap::CommandFactory;
+/// What makes a command line this program's own. Written out, because a launch form should not pay for building the
+/// commands; a test compares.
+const OWN: [&str; 10] =
+    ["run", "stdio", "prompt", "export", "inspect", "help", "--help", "-h", "--version", "-V"];
 
-    let flags = ["--help", "-h", "--version", "-V", "help"];
-    flags.contains(&argument) || Cli::command().find_subcommand(argument).is_some()
+/// Whether a command line that begins like this is for [`Cli`] and no launch form.
+pub(crate) fn owns(argument: &str) -> bool {
+    OWN.contains(&argument)
 }
 
 /// An argument that is no file and nearly a command, with that command.
 pub(crate) fn misspelt(argument: &str) -> Option<(&str, String)> {
-    use clap::CommandFactory;
-
-    let command = Cli::command();
-    let names = command.get_subcommands().map(clap::Command::get_name);
     let word = argument.chars().all(|c| c.is_ascii_alphabetic()) && !Path::new(argument).exists();
-    let meant = transom_policy::nearest(argument, names).filter(|_| word)?;
+    let meant = transom_policy::nearest(argument, OWN).filter(|_| word)?;
     Some((argument, meant.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::{Cli, OWN, owns};
+
+    #[test]
+    fn every_command_is_known_before_it_is_parsed() {
+        let command = Cli::command();
+        let names: Vec<_> = command.get_subcommands().map(clap::Command::get_name).collect();
+        assert!(names.iter().all(|name| owns(name)), "{names:?}");
+        // And nothing else but help and version.
+        assert_eq!(OWN.len(), names.len() + 5);
+    }
 }

@@ -8,8 +8,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::environment::Environment;
 
-/// Lines that wait for standard error. Some hundred KiB, minutes of an ordinary log.
-const WAITING_LINES_MAX: usize = 4096;
+/// Lines that wait for standard error: minutes of an ordinary log. The places are reserved at start.
+const WAITING_LINES_MAX: usize = 1024;
 
 /// Starts logging. `TRANSOM_LOG` chooses what (for example `info` or `transom_io=debug`), `TRANSOM_LOG_FORMAT`
 /// how (`text` or `json`); without them warnings are shown as text.

@@ -4,8 +4,9 @@ use serde_json::json;
 
 use crate::support::{
     bench::{configuration, form_a},
+    client::{Client, events, of_type},
     model_server::ModelServer,
-    place::Place,
+    place::{Place, text},
     process::{Finished, Launch},
 };
 
@@ -83,4 +84,30 @@ fn a_configuration_without_a_server_answers_nothing() {
         .env("DSH_CORDIS_CONFIG", configuration("no-server.yml"))
         .run(SHUTDOWN);
     assert_eq!((finished.code, finished.stdout.as_str()), (0, ""), "{finished:?}");
+}
+
+/// S-208: what cannot be confined is not offered, and it is said.
+#[test]
+fn read_only_offers_nothing_that_writes() {
+    let (place, model) = (Place::new(), ModelServer::start());
+    let launch = Launch::new(["--profile", "sdk"])
+        .directory(&place.cwd)
+        .env("HOME", place.root())
+        .env("DSH_HOME", place.root())
+        .env("DSH_PERMISSION_MODE", "read-only")
+        .env("DEEPSEEK_BASE_URL", model.base_url())
+        .env("DEEPSEEK_API_KEY", "sk-mock");
+    let mut client = Client::new(launch.start());
+    client.initialize(text(&place.cwd));
+    let frames = client.turn("main", "PROMPT: PLAIN");
+    let events = events(&frames, "main");
+    let header = of_type(&events, "request/header")[0];
+    let tools: Vec<_> = header["data"]["header"]["tools"]
+        .as_array()
+        .expect("some tools are left")
+        .iter()
+        .map(|tool| tool["name"].as_str().expect("tools have names"))
+        .collect();
+    assert_eq!(tools, ["glob", "grep", "read"]);
+    client.shut_down();
 }

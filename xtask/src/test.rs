@@ -1,6 +1,10 @@
 //! Everything there is to check, in the order in which a mistake shows soonest. How a test works is left to the tests.
 
-use std::fs;
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
 
 use anyhow::{Context, Result, bail};
 
@@ -138,5 +142,59 @@ fn run_tests(workspace: &Workspace, slow: bool, arguments: &[String]) -> Result<
     if slow {
         command.env("RUN_SLOW_TESTS", "1");
     }
-    perform(&mut command)
+    let mut child = command.stdout(Stdio::piped()).spawn().context("cargo cannot be started")?;
+    let output = child.stdout.take().context("cargo has no output")?;
+    let mut count = Count::default();
+    for line in BufReader::new(output).lines() {
+        let line = line.context("the output of cargo cannot be read")?;
+        println!("{line}");
+        count.add(&line);
+    }
+    let status = child.wait().context("cargo cannot be waited for")?;
+    println!("{} passed, {} failed", count.passed, count.failed);
+    if !status.success() {
+        bail!("cargo test ended with {status}");
+    }
+    if count.passed == 0 {
+        bail!("no test was run: is the filter right?");
+    }
+    Ok(())
+}
+
+/// What the test binaries say in their last lines, summed up.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    passed: u64,
+    failed: u64,
+}
+
+impl Count {
+    fn add(&mut self, line: &str) {
+        let Some(result) = line.strip_prefix("test result: ") else { return };
+        let number = |what: &str| {
+            let part = result.split(['.', ';']).find(|part| part.trim().ends_with(what))?;
+            part.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        self.passed += number(" passed").unwrap_or_default();
+        self.failed += number(" failed").unwrap_or_default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Count;
+
+    #[test]
+    fn results_of_all_binaries_are_summed_up() {
+        let mut count = Count::default();
+        for line in [
+            "running 3 tests",
+            "test result: ok. 3 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+            "test result: FAILED. 60 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.58s",
+            "test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",
+        ] {
+            count.add(line);
+        }
+        assert_eq!(count, Count { passed: 63, failed: 1 });
+    }
 }

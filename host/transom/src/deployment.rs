@@ -148,73 +148,101 @@ fn seed() -> [u8; 32] {
     seed
 }
 
-fn open_doors(
-    manifest: &Manifest,
-    extras: &Extras,
-    environment: &Environment,
-    directory: &Path,
-) -> anyhow::Result<Vec<(OpenDoor, Carrier)>> {
-    let mut plans = Vec::new();
-    for (name, door) in &manifest.doors {
+/// A door whose settings are put together and whose codec is not loaded yet.
+struct Plan<'a> {
+    name: &'a str,
+    door: &'a manifest::Door,
+    built_in: Option<&'static Door>,
+    /// What the manifest says of the component; it takes the place of a built-in one.
+    component: Option<&'a Component>,
+    policy: Policy,
+}
+
+impl<'a> Plan<'a> {
+    fn new(
+        manifest: &'a Manifest,
+        name: &'a str,
+        door: &'a manifest::Door,
+    ) -> anyhow::Result<Plan<'a>> {
         let built_in = transom_doors::find(&door.component).ok();
         let component = manifest.components.get(&door.component);
         let mut policy = policy(name, component, built_in)?;
         door.limits.apply(&mut policy.limits);
-        plans.push((name, door, built_in, component, policy));
+        Ok(Plan { name, door, built_in, component, policy })
     }
 
-    let connections: u64 = plans.iter().map(|(.., policy)| policy.limits.connections_max).sum();
-    let capacity = if extras.pooled {
-        Capacity::Pool { connections: u32::try_from(connections).unwrap_or(u32::MAX) }
-    } else {
-        Capacity::OnDemand
-    };
-    let mut sandbox = None;
-    let mut doors = Vec::new();
-    for (name, door, built_in, component, policy) in plans {
-        let native = match (built_in.map(|built_in| built_in.codec), component) {
-            (Some(DoorCodec::Native(source)), None) => Some(source()),
+    /// The codec that is part of the host itself, where the door has none of its own.
+    fn native(&self) -> Option<Arc<dyn CodecSource>> {
+        match (self.built_in?.codec, self.component) {
+            (DoorCodec::Native(source), None) => Some(source()),
             _ => None,
+        }
+    }
+
+    fn open(self, codec: Codec, directory: &Path) -> anyhow::Result<(OpenDoor, Carrier)> {
+        let Plan { name, door, built_in, component, policy } = self;
+        let mut options: serde_json::Map<String, serde_json::Value> = match built_in {
+            Some(built_in) => serde_json::from_str(built_in.options).context("built-in options")?,
+            None => serde_json::Map::new(),
         };
-        let source: Arc<dyn CodecSource> = match native {
-            Some(native) => native,
-            None => {
-                let sandbox = match &mut sandbox {
-                    Some(sandbox) => sandbox,
-                    none => none.insert(make_sandbox(capacity, environment)?),
-                };
-                load(sandbox, &door.component, component, &policy)?
-            }
-        };
-        let framing = built_in.map_or(Framing::Lines, |built_in| built_in.framing);
-        let mut options = built_in
-            .and_then(|built_in| {
-                serde_json::from_str::<serde_json::Map<_, _>>(built_in.options).ok()
-            })
-            .unwrap_or_default();
         options.extend(door.options.clone());
-        let reach = match built_in.map(|built_in| built_in.codec) {
-            Some(DoorCodec::Native(_)) => Reach::All,
-            Some(DoorCodec::Component(_)) | None => Reach::Owned,
+        // Only the host's own codec reaches sessions that others opened.
+        let (source, reach) = match codec {
+            Codec::Native(source) => (source, Reach::All),
+            Codec::Component(source) => (source, Reach::Owned),
         };
         let open = OpenDoor {
-            name: name.as_str().into(),
+            name: name.into(),
             source,
             policy: Arc::new(policy),
-            framing,
+            framing: built_in.map_or(Framing::Lines, |built_in| built_in.framing),
             options: serde_json::Value::Object(options).to_string().into(),
             reach,
             directory: directory.display().to_string().into(),
         };
         open.try_out().with_context(|| {
             let file = component.map(|component| format!(" from {}", component.source.display()));
-            let file = file.unwrap_or_default();
-            format!(
-                "component `{}`{file} cannot open a connection at door `{name}`",
-                door.component
-            )
+            let (file, used) = (file.unwrap_or_default(), &door.component);
+            format!("component `{used}`{file} cannot open a connection at door `{name}`")
         })?;
-        doors.push((open, door.carrier.clone()));
+        Ok((open, door.carrier.clone()))
+    }
+}
+
+/// Who turns a door's units into frames.
+enum Codec {
+    Native(Arc<dyn CodecSource>),
+    Component(Arc<dyn CodecSource>),
+}
+
+fn open_doors(
+    manifest: &Manifest,
+    extras: &Extras,
+    environment: &Environment,
+    directory: &Path,
+) -> anyhow::Result<Vec<(OpenDoor, Carrier)>> {
+    let plans = manifest.doors.iter().map(|(name, door)| Plan::new(manifest, name, door));
+    let plans = plans.collect::<anyhow::Result<Vec<_>>>()?;
+
+    let connections: u64 = plans.iter().map(|plan| plan.policy.limits.connections_max).sum();
+    let capacity = match extras.pooled {
+        true => Capacity::Pool { connections: u32::try_from(connections).unwrap_or(u32::MAX) },
+        false => Capacity::OnDemand,
+    };
+    let mut sandbox = None;
+    let mut doors = Vec::new();
+    for plan in plans {
+        let codec = match plan.native() {
+            Some(native) => Codec::Native(native),
+            None => {
+                let sandbox = match &mut sandbox {
+                    Some(sandbox) => sandbox,
+                    none => none.insert(make_sandbox(capacity, environment)?),
+                };
+                Codec::Component(load(sandbox, &plan.door.component, plan.component, &plan.policy)?)
+            }
+        };
+        doors.push(plan.open(codec, directory)?);
     }
     Ok(doors)
 }

@@ -32,6 +32,8 @@ pub(super) struct Turn {
 /// What the turn is waiting for.
 #[derive(Debug)]
 pub(super) enum At {
+    /// Nothing: a move is under way. Never seen between two calls.
+    Moving,
     Assembling {
         token: Token,
         messages: Vec<Arc<Message>>,
@@ -76,7 +78,7 @@ impl Turn {
         match &self.at {
             At::Calling(attempt) => out.push(Effect::StopModel(attempt.token)),
             At::Calls(calls) => calls.stop_running(out),
-            At::Assembling { .. } | At::Resting { .. } | At::Planning { .. } => {}
+            At::Moving | At::Assembling { .. } | At::Resting { .. } | At::Planning { .. } => {}
         }
     }
 
@@ -102,7 +104,7 @@ impl Agent {
             claimed,
             retries: None,
             retry: RetryPolicy::default(),
-            at: At::Assembling { token: Token(0), messages: Vec::new() },
+            at: At::Moving,
         };
         if messages.is_empty() {
             return self.close_turn(out, now, &turn, &TurnEnd::Completed);
@@ -158,8 +160,7 @@ impl Agent {
         mut turn: Turn,
         happened: Happened,
     ) -> Next {
-        let idle = At::Assembling { token: Token(0), messages: Vec::new() };
-        match (std::mem::replace(&mut turn.at, idle), happened) {
+        match (std::mem::replace(&mut turn.at, At::Moving), happened) {
             (At::Assembling { token, messages }, Happened::Assembled(answered, assembly))
                 if token == answered =>
             {
@@ -285,10 +286,9 @@ impl Agent {
         let first = turn.cancelled.is_none();
         turn.cancelled.get_or_insert(cause);
         turn.stop_everything(out);
-        let idle = At::Assembling { token: Token(0), messages: Vec::new() };
-        match std::mem::replace(&mut turn.at, idle) {
+        match std::mem::replace(&mut turn.at, At::Moving) {
             // Between steps: the last one has its end already.
-            At::Assembling { .. } => self.close_aborted(out, now, &turn),
+            At::Moving | At::Assembling { .. } => self.close_aborted(out, now, &turn),
             At::Calling(_) | At::Resting { .. } => {
                 self.end_step(out, now, &turn);
                 self.close_aborted(out, now, &turn)

@@ -101,6 +101,7 @@ impl Memory {
             version: "0".into(),
             directory: Arc::clone(&directory),
             doors: vec!["sdk".to_owned()],
+            route: transom_harness::ports::Route::default(),
             sessions_max: 10_000,
         };
         let router = Router::new(facts, setup.agents, [7; 32]);

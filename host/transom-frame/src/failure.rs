@@ -47,8 +47,6 @@ codes! {
     Unexpected = "unexpected",
     /// A bound of the host is reached; `limit` names it.
     Overloaded = "overloaded",
-    /// The host gave up waiting.
-    Timeout = "timeout",
     /// The host, or what this connection owns, is shutting down.
     ShuttingDown = "shutting-down",
     /// A session with this id is stored or live already.
@@ -69,10 +67,6 @@ codes! {
     StoreFailed = "store-failed",
     /// Something could not be brought to an end; `failures` lists the messages.
     TeardownFailed = "teardown-failed",
-    /// The agent's activity failed and nothing durable says so.
-    TurnFailed = "turn-failed",
-    /// The request's connection or exchange ended first.
-    Cancelled = "cancelled",
 }
 
 impl Failure {

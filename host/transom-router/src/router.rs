@@ -12,7 +12,7 @@ use transom_harness::{
     chance::Chance,
     event::Cause,
     message::Source,
-    ports::Page,
+    ports::{Page, Route},
 };
 
 use crate::{
@@ -42,6 +42,8 @@ pub struct HostFacts {
     pub directory: Arc<str>,
     /// Names of the doors that are open.
     pub doors: Vec<String>,
+    /// What a request's route is filled up with where it names no provider, or no model of this one.
+    pub route: Route,
     /// Live sessions of the whole host (decision 58).
     pub sessions_max: usize,
 }
@@ -217,6 +219,18 @@ impl Router {
         }
     }
 
+    /// A route as the operator's defaults complete it.
+    pub(crate) fn routed(&self, route: Option<Route>) -> Route {
+        let mut route = route.unwrap_or_default();
+        let defaults = &self.host.route;
+        route.provider = route.provider.or_else(|| defaults.provider.clone());
+        // A model's name means something at its own provider only.
+        if route.model.is_none() && route.provider == defaults.provider {
+            route.model.clone_from(&defaults.model);
+        }
+        route
+    }
+
     fn is_closing(&self, connection: ConnectionId) -> bool {
         self.ending.is_some() || self.peers.get(&connection).is_none_or(|peer| peer.closing)
     }
@@ -227,6 +241,7 @@ impl Router {
             Request::HostShutdown => self.shut_down(out, now, asked),
             Request::SessionOpen(open) => self.open(out, asked, open),
             Request::ModelsCheck(route) => {
+                let route = self.routed(Some(route));
                 let Some(peer) = self.peers.get(&asked.connection) else { return };
                 let door = Arc::clone(&peer.facts.door);
                 self.ask(out, Question::Serve { door, route }, Pending::Check(asked));

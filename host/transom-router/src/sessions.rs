@@ -142,8 +142,8 @@ impl Router {
             delegation_depth: 0,
             agent_preset: None,
         };
+        let route = self.routed(opening.open.route.clone());
         let chance = Chance::new(self.chance.split());
-        let route = opening.open.route.clone().unwrap_or_default();
         let agent = Agent::new(header, route, Arc::clone(&self.config), chance);
         self.publish(out, now, id, agent, Vec::new());
     }
@@ -158,8 +158,8 @@ impl Router {
         events: &[Arc<str>],
     ) {
         let Some(opening) = self.opening.get(id) else { return };
+        let route = self.routed(opening.open.route.clone());
         let chance = Chance::new(self.chance.split());
-        let route = opening.open.route.clone().unwrap_or_default();
         match Agent::restore(header, events, route, Arc::clone(&self.config), chance, now) {
             Ok((agent, closers)) => self.publish(out, now, id, agent, closers),
             Err(error) => {

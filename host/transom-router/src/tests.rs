@@ -12,7 +12,7 @@ use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
     chunk::{Chunk, Finish},
-    ports::{Append, Commit, Page, RetryPolicy, Served, StoredSession, ToolOutcome},
+    ports::{Append, Commit, Page, RetryPolicy, Route, Served, StoredSession, ToolOutcome},
 };
 
 use crate::{Answer, Claimed, Effect, Event, Facts, HostFacts, Question, Reach, Router};
@@ -50,6 +50,11 @@ impl House {
             version: "0".into(),
             directory: "/host".into(),
             doors: vec!["sdk".to_owned()],
+            route: Route {
+                provider: Some("p".to_owned()),
+                model: Some("m".to_owned()),
+                ..Route::default()
+            },
             sessions_max: 1000,
         };
         House {

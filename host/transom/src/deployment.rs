@@ -14,7 +14,7 @@ use transom_connection::codec::{CodecSource, Framing};
 use transom_doors::{Door, DoorCodec};
 use transom_harness::{
     agent::AgentConfig,
-    ports::{Models, Store as _},
+    ports::{Models, Route, Store as _},
     system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
@@ -122,6 +122,11 @@ pub(crate) fn start(
         version: env!("CARGO_PKG_VERSION").into(),
         directory: directory.display().to_string().into(),
         doors: doors.iter().map(|(door, _)| door.name.to_string()).collect(),
+        route: Route {
+            provider: manifest.model.provider.clone(),
+            model: manifest.model.model.clone(),
+            ..Route::default()
+        },
         sessions_max: HOST_SESSIONS_MAX,
     };
     let config = AgentConfig { prompt: prompt_sections(extras), ..AgentConfig::default() };

@@ -85,7 +85,8 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
         components: BTreeMap::new(),
         doors: BTreeMap::from([("sdk".to_owned(), door)]),
         model: Model {
-            provider: None,
+            // The provider that clients of the reference mean.
+            provider: Some("deepseek-official".to_owned()),
             model: launch.model.model,
             context_window: launch.model.context_window,
             script: None,

@@ -74,6 +74,7 @@ pub(crate) fn start(directory: &Path, script: &str, pages_max: Option<u32>) -> H
         version: "0".into(),
         directory: "/".into(),
         doors: vec!["frames".to_owned()],
+        route: transom_harness::ports::Route::default(),
         sessions_max: 100,
     };
     let router = Router::new(facts, AgentConfig::default(), [1; 32]);

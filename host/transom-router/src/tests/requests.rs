@@ -299,3 +299,21 @@ fn a_connection_has_so_many_subscriptions() {
         expected,
     );
 }
+
+#[test]
+fn the_operators_model_answers_where_a_request_names_none() {
+    // `[model] provider` and `model` of the manifest.
+    let mut house = House::with_session();
+    for (asked, expected) in [
+        (json!({}), json!({ "provider": "p", "model": "m" })),
+        (json!({ "model": "n" }), json!({ "provider": "p", "model": "n" })),
+        (json!({ "provider": "p" }), json!({ "provider": "p", "model": "m" })),
+        // Its name would mean nothing there.
+        (json!({ "provider": "q" }), json!({ "provider": "q" })),
+    ] {
+        let body = json!({ "want": "new", "mint": "uuid", "route": asked });
+        house.ask(1, "session/open", None, body);
+        let reply: Value = serde_json::from_str(&house.frames.last().unwrap().1.body).unwrap();
+        assert_eq!(reply["route"], expected, "{asked}");
+    }
+}

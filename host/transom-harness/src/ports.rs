@@ -7,7 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use transom_frame::{Failure, SessionId};
 
-use crate::{block::Block, chunk::Chunk, message::Message};
+use crate::{
+    block::Block,
+    chunk::Chunk,
+    jobs::{JobKind, JobRecord},
+    message::Message,
+    permissions::Access,
+};
 
 /// Receives what a port produces. May be called from any thread, and must not block.
 pub type Sink<T> = Box<dyn Fn(T) + Send + Sync>;
@@ -144,6 +150,52 @@ pub struct ToolCall {
     pub name: String,
     /// Raw text as the model produced it (L-54).
     pub arguments: String,
+    /// What it may do; widened if its ask was granted.
+    pub access: Access,
+    /// The session's jobs as its log has them, oldest first; new ones are numbered from here (P-66).
+    pub jobs: Arc<[JobRecord]>,
+}
+
+/// Whether a call may begin: arguments, rules and escalation, in the order of P-30.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Judgement {
+    /// It runs with the access it has.
+    Run,
+    /// It does not run, and this is its result.
+    Refuse(ToolOutcome),
+    /// A person decides.
+    Ask(Wanted),
+}
+
+/// What is asked of a person, and what each answer comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// Why somebody has to decide; stands in `approval/asked`.
+    pub reason: Option<String>,
+    /// What the call may do if it is allowed.
+    pub granted: Access,
+    /// The result if it is rejected.
+    pub rejected: ToolOutcome,
+    /// The result if the ask is cancelled.
+    pub cancelled: ToolOutcome,
+    /// The result if nobody can answer.
+    pub unavailable: ToolOutcome,
+    /// The call has begun with its ask: `cancelled` is its result even in a cancelled turn (P-19), where other calls
+    /// are recorded as never dispatched (L-62).
+    pub begun: bool,
+}
+
+/// A job that a call has started; logged right before the call's result (P-78).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartedJob {
+    /// `<kind>-<n>`.
+    pub id: String,
+    /// What it runs.
+    pub kind: JobKind,
+    /// The whole command or description.
+    pub label: String,
+    /// Epoch milliseconds.
+    pub started_at: u64,
 }
 
 /// What a tool call came to.
@@ -159,6 +211,8 @@ pub struct ToolOutcome {
     pub meta: Option<Value>,
     /// The turn is complete with this result.
     pub concludes: bool,
+    /// The job that runs on behind the result.
+    pub job: Option<StartedJob>,
 }
 
 /// Which error of the harness a result stands for (L-55).
@@ -179,6 +233,7 @@ impl ToolOutcome {
             error: None,
             meta: None,
             concludes: false,
+            job: None,
         }
     }
 
@@ -192,6 +247,7 @@ impl ToolOutcome {
                 .map(|(name, code)| ToolErrorCode { name: name.to_owned(), code: code.to_owned() }),
             meta: None,
             concludes: false,
+            job: None,
         }
     }
 }
@@ -204,14 +260,56 @@ pub trait Tools: Send + Sync {
     /// Whether this call may overlap its neighbours (L-57).
     fn is_parallel(&self, name: &str, arguments: &str) -> bool;
 
-    /// Starts a call, which decodes and validates the arguments itself. The sink is called once.
+    /// Says whether a call may begin. The sink is called once, perhaps before this returns.
+    fn judge(&self, call: ToolCall, sink: Sink<Judgement>);
+
+    /// Starts a call that was judged, which decodes and validates the arguments itself. The sink is called once.
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop>;
 
     /// Drops what is remembered of a session, for example which files it has read.
     fn forget(&self, session: &SessionId);
 
-    /// Ends every child process at once (`SIGTERM` now, `SIGKILL` after `kill_after_ms`).
+    /// Ends every child process and every job at once (`SIGTERM` now, `SIGKILL` after `kill_after_ms`). The ends of
+    /// jobs are reported with the cause `Teardown`.
     fn terminate(&self, session: &SessionId, kill_after_ms: u64);
+}
+
+/// Work that a session hands to another (`agent-loop.md` §13).
+#[derive(Debug, Clone)]
+pub struct Delegation {
+    /// The session that hands it on.
+    pub parent: SessionId,
+    /// A few words for people; the child's label.
+    pub description: String,
+    /// The child's first message.
+    pub prompt: String,
+    /// The parent's, captured when the call was judged (P-23).
+    pub access: Access,
+}
+
+/// What becomes of a delegation, in this order; `Ended` and `Refused` are last.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DelegationEvent {
+    /// The child is there (L-66).
+    Started {
+        /// Its id, which is the agent's as well.
+        child: SessionId,
+    },
+    /// It could not be started; for the model.
+    Refused(String),
+    /// The run is over, and everything of it is released.
+    Ended {
+        /// `completed`, `aborted`, `error`, `max-tokens`, `refusal` (L-66).
+        stop_reason: String,
+        /// The child's last words; empty where there are none.
+        output: Vec<Block>,
+    },
+}
+
+/// Who runs delegations: this host's own sessions, or agents in other processes.
+pub trait Subagents: Send + Sync {
+    /// Starts a run. Stopping it ends the run as aborted.
+    fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop>;
 }
 
 /// One event on its way to the store.

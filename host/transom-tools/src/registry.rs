@@ -14,7 +14,7 @@ use tracing::{error, warn};
 use transom_frame::SessionId;
 use transom_harness::{
     block::Block,
-    ports::{Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
+    ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
 };
 use transom_process::{Spawner, SpillDirectory, scrub};
 
@@ -220,6 +220,10 @@ impl Tools for Registry {
             }
             _ => false,
         }
+    }
+
+    fn judge(&self, _call: ToolCall, sink: Sink<Judgement>) {
+        sink(Judgement::Run);
     }
 
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop> {

@@ -84,6 +84,8 @@ impl Bench {
             call_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.to_owned(),
+            access: transom_harness::permissions::Access::FULL,
+            jobs: Default::default(),
         };
         let (sender, results) = mpsc::channel(2);
         let stop =

@@ -11,6 +11,7 @@ use crate::{
     block::Block,
     event::Data,
     message::{Message, Role, Source},
+    permissions::Access,
     ports::{ToolCall, ToolOutcome},
 };
 
@@ -219,6 +220,8 @@ impl Agent {
             call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
+            access: Access::FULL,
+            jobs: Arc::default(),
         };
         out.push(Effect::RunTool { token, call });
     }
@@ -276,7 +279,7 @@ impl Agent {
         call_seq: u64,
         outcome: ToolOutcome,
     ) {
-        let ToolOutcome { content, is_error, error, meta, concludes: _ } = outcome;
+        let ToolOutcome { content, is_error, error, meta, concludes: _, job: _ } = outcome;
         let block = Block::ToolResult { tool_call_id: call_id.to_owned(), content, is_error };
         let message = Arc::new(Message {
             id: self.chance.message_id(),

@@ -268,6 +268,8 @@ impl Registry {
         let call = Call {
             directory: call.cwd.map_or_else(|| self.shared.directory.clone(), PathBuf::from),
             call_id: call.call_id,
+            access: call.access,
+            jobs: call.jobs,
             arguments,
             abort: abort.clone(),
             ticket: self.shared.sessions.begin(&call.session, source.clone()),

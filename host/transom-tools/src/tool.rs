@@ -1,10 +1,14 @@
 //! What a tool is to the registry.
 
-use std::{path::PathBuf, pin::Pin, time::Duration};
+use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value};
 use transom_frame::SessionId;
-use transom_harness::ports::{ToolOutcome, ToolSpec};
+use transom_harness::{
+    jobs::JobRecord,
+    permissions::Access,
+    ports::{ToolOutcome, ToolSpec},
+};
 
 use crate::{abort::Abort, sessions::Ticket};
 
@@ -41,6 +45,10 @@ pub struct Call {
     pub directory: PathBuf,
     /// The model's name for this call.
     pub call_id: String,
+    /// What it may do.
+    pub access: Access,
+    /// The session's jobs as its log has them.
+    pub jobs: Arc<[JobRecord]>,
     /// Valid against the tool's schema.
     pub arguments: Map<String, Value>,
     /// Set when the call is to end early.

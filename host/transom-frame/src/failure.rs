@@ -65,6 +65,16 @@ codes! {
     EffortUnsupported = "effort-unsupported",
     /// The log could not be written or read.
     StoreFailed = "store-failed",
+    /// No such message waits in the session's inbox.
+    QueueItemNotFound = "queue-item-not-found",
+    /// The message cannot enter a running turn.
+    SteerUnavailable = "steer-unavailable",
+    /// The session has no completed turn at or behind the place asked for.
+    ForkUnavailable = "fork-unavailable",
+    /// The title has nothing to show.
+    TitleInvalid = "title-invalid",
+    /// A question was not put to anybody, or has no answer; `code` is one of the ASK codes (L-65).
+    AskRefused = "ask-refused",
     /// Something could not be brought to an end; `failures` lists the messages.
     TeardownFailed = "teardown-failed",
 }

@@ -2,6 +2,10 @@
 //! perform. Turns and steps are in `agent/turn.rs` and `agent/step.rs`, tool calls in `agent/calls.rs`.
 
 mod calls;
+mod effect;
+mod jobs;
+mod permissions;
+mod queue;
 mod step;
 mod turn;
 
@@ -13,17 +17,23 @@ use crate::{
     block::Block,
     chance::Chance,
     chunk::{Chunk, LlmFailure},
-    event::{Cause, Data, Discarded, Event, Target},
-    header::Header,
+    event::{Cause, Data, Event, Target, TurnEnd},
+    header::{Header, Origin},
     inbox::Inbox,
+    jobs::JobChange,
     log::Log,
     message::{Form, Message, Role, Source},
-    ports::{ModelRequest, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
-    restore::{RestoreError, Restored, restore},
+    ports::Route,
+    restore::{RestoreError, Restored, fork, restore},
     system_prompt::PromptSection,
 };
 
 use self::turn::Turn;
+pub use self::{
+    calls::Approval,
+    effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
+    permissions::{Descriptor, Permissions},
+};
 
 /// What all agents of a host have in common.
 #[derive(Debug, Clone)]
@@ -40,6 +50,12 @@ pub struct AgentConfig {
     pub drain_ms: u64,
     /// Messages that may wait in one inbox; more are refused as `overloaded`.
     pub inbox_messages_max: usize,
+    /// What sessions may do, and who is asked.
+    pub permissions: Permissions,
+    /// How deep delegation may go (L-67): 0 forbids it.
+    pub subagent_depth_max: u64,
+    /// Ends of jobs never wake an agent (P-77).
+    pub quiet_jobs: bool,
 }
 
 impl Default for AgentConfig {
@@ -53,149 +69,11 @@ impl Default for AgentConfig {
             drain_ms: 10_000,
             // Far above what people queue, low enough that a loop in a client is noticed.
             inbox_messages_max: 10_000,
+            permissions: Permissions::default(),
+            subagent_depth_max: 3,
+            quiet_jobs: false,
         }
     }
-}
-
-/// Names one thing that was asked of the driver, so that a late answer is recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token(pub u64);
-
-/// Where a message enters (L-20).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
-    /// A turn of its own; wakes the agent.
-    Followup,
-    /// The next step of the running turn; wakes the agent.
-    Steer,
-    /// The next step, whenever that comes; wakes nobody.
-    Inject,
-}
-
-/// What a cancel does with messages that wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InboxFate {
-    /// They are discarded, and the log says so (L-47).
-    Clear,
-    /// They stay, in their order.
-    Keep,
-}
-
-/// What has happened to things the agent had asked for.
-#[derive(Debug)]
-pub enum Happened {
-    /// Answers `Effect::Assemble`.
-    Assembled(Token, Assembly),
-    /// From an attempt, in order; the last one is a `Finish`.
-    Chunk(Token, Chunk),
-    /// The time of `Effect::Timer` is up.
-    Timer(Token),
-    /// Answers `PlanCalls`: which calls may overlap, in the order of the calls.
-    Planned(Token, Vec<bool>),
-    /// Answers `RunTool`, also after `StopTool`.
-    ToolEnded(Token, ToolOutcome),
-    /// Events that were appended could not be stored; nothing after them exists (decision 1).
-    StoreFailed(String),
-}
-
-/// What a step is made with.
-#[derive(Debug)]
-pub struct Assembly {
-    /// The route as it will be served; a failure ends the turn.
-    pub served: Result<Served, Failure>,
-    /// What the model is told, sorted by name (L-95).
-    pub tools: Arc<[ToolSpec]>,
-    /// Counts for every attempt of the step.
-    pub retry: RetryPolicy,
-}
-
-/// What the driver must do, in order.
-#[derive(Debug)]
-pub enum Effect {
-    /// Make durable, then show.
-    Append(Event),
-    /// Show behind the events before it; not part of the log.
-    Live(Live),
-    /// Find out what the next step is made with.
-    Assemble {
-        /// Comes back in `Happened::Assembled`.
-        token: Token,
-        /// What the session asks for.
-        route: Route,
-    },
-    /// Once everything appended so far is durable (L-74).
-    CallModel {
-        /// Comes back with every chunk.
-        token: Token,
-        /// The whole input of the attempt.
-        request: ModelRequest,
-    },
-    /// End an attempt; chunks that still come are ignored.
-    StopModel(Token),
-    /// Ask which calls of a message may overlap (L-57).
-    PlanCalls {
-        /// Comes back in `Happened::Planned`.
-        token: Token,
-        /// Name and raw arguments of each, in the model's order.
-        calls: Vec<(String, String)>,
-    },
-    /// Once everything appended so far is durable (L-74).
-    RunTool {
-        /// Comes back in `Happened::ToolEnded`.
-        token: Token,
-        /// Its `tool/call` event is appended.
-        call: ToolCall,
-    },
-    /// Ask a tool to end; its outcome is still awaited (L-49).
-    StopTool(Token),
-    /// Wake the agent later.
-    Timer {
-        /// Comes back in `Happened::Timer`.
-        token: Token,
-        /// From now, in milliseconds.
-        after_ms: u64,
-    },
-    /// The agent is gone; nothing follows.
-    Disposed,
-}
-
-/// What peers are told and the log does not keep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Live {
-    /// The agent has begun to run, or come to rest.
-    Status(Status),
-    /// `inbox/claimed`: a turn has taken messages out of the inbox.
-    Claimed {
-        /// The turn that took them.
-        turn: u64,
-        /// In the order of the inbox.
-        messages: Vec<MessageId>,
-    },
-    /// `inbox/discarded`: a cancel threw messages away.
-    Discarded {
-        /// In the order of the inbox.
-        messages: Vec<MessageId>,
-    },
-    /// `agent/error`: the turn has failed.
-    Error {
-        /// The turn that failed.
-        turn: u64,
-        /// The step it was at; 0 if none had begun.
-        step: u64,
-        /// What stopped it.
-        failure: LlmFailure,
-        /// All that the turn had claimed.
-        messages: Vec<MessageId>,
-    },
-}
-
-/// Whether an agent works.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
-    /// No turn is open; also after its log has failed.
-    Idle,
-    /// A turn is open, if only to end its tools.
-    Running,
 }
 
 /// One live session.
@@ -214,6 +92,22 @@ pub struct Agent {
     /// Why the log could not be written.
     failure: Option<String>,
     tokens: u64,
+    /// A turn is being moved on; `activity` has been taken out meanwhile.
+    moving: bool,
+    /// Messages came or went since peers were told last.
+    inbox_changed: bool,
+    /// How the last turn of this life ended.
+    last_end: Option<TurnEnd>,
+    /// What the model of a delegated session has streamed in its last turn.
+    streamed: String,
+    /// Told in the first turn of a delegated session.
+    descriptor: Option<Descriptor>,
+    /// Ends of jobs whose start is not logged yet.
+    early_jobs: Vec<JobChange>,
+    /// The end of the wait for jobs, once the session goes away.
+    job_drain: Option<Token>,
+    /// How often ends of jobs may still wake the agent (P-77).
+    wakes: u32,
 }
 
 #[derive(Debug)]
@@ -241,6 +135,14 @@ impl Agent {
             disposing: false,
             failure: None,
             tokens: 0,
+            moving: false,
+            inbox_changed: false,
+            last_end: None,
+            streamed: String::new(),
+            descriptor: None,
+            early_jobs: Vec::new(),
+            job_drain: None,
+            wakes: jobs::WAKES,
         }
     }
 
@@ -256,6 +158,21 @@ impl Agent {
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
         let Restored { log, inbox, cwd, closers } = restore(header.clone(), events, now)?;
+        let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
+        Ok((agent, closers))
+    }
+
+    /// A new session that begins with events of another (L-11). `header` has its parent and `seed_length`, which is the
+    /// number of `events`. Gives the agent and the events to be stored behind those, which are shown to nobody.
+    pub fn fork(
+        header: Header,
+        events: &[Arc<str>],
+        route: Route,
+        config: Arc<AgentConfig>,
+        chance: Chance,
+        now: u64,
+    ) -> Result<(Agent, Vec<Event>), RestoreError> {
+        let Restored { log, inbox, cwd, closers } = fork(header.clone(), events, now)?;
         let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
         Ok((agent, closers))
     }
@@ -280,6 +197,25 @@ impl Agent {
         match self.activity {
             Activity::Running(_) => Status::Running,
             Activity::Idle | Activity::Broken | Activity::Disposed => Status::Idle,
+        }
+    }
+
+    /// Messages that nobody has claimed yet.
+    pub fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// How the last turn of this life ended.
+    pub fn last_end(&self) -> Option<&TurnEnd> {
+        self.last_end.as_ref()
+    }
+
+    /// What the model of a delegated session has said: its last answer, else what it streamed, else nothing (L-66).
+    pub fn output(&self) -> Vec<Block> {
+        match self.log.last_answer() {
+            Some(message) => message.content.clone(),
+            None if self.streamed.is_empty() => Vec::new(),
+            None => vec![Block::text(self.streamed.clone())],
         }
     }
 
@@ -340,6 +276,7 @@ impl Agent {
         out.push(Effect::Append(self.log.append(now, &data)));
         let [message] = inserted;
         self.inbox.push(target, message);
+        self.inbox_changed = true;
 
         if delivery != Delivery::Inject {
             match &self.activity {
@@ -348,6 +285,7 @@ impl Agent {
                 Activity::Broken | Activity::Disposed => {}
             }
         }
+        self.show_queue(out);
         Ok(())
     }
 
@@ -389,12 +327,7 @@ impl Agent {
             sections: None,
             summary,
         };
-        let message = Message {
-            id: self.chance.message_id(),
-            role: Role::User,
-            content: vec![Block::text(text)],
-            source,
-        };
+        let message = self.told(vec![Block::text(text)], source);
         self.accepts(&message)?;
         out.push(Effect::Append(self.log.append(now, &Data::WorkingDirectoryChange { cwd })));
         self.cwd = Some(cwd.to_owned());
@@ -405,6 +338,7 @@ impl Agent {
     pub fn cancel(&mut self, out: &mut Vec<Effect>, now: u64, cause: Cause, inbox: InboxFate) {
         let drain_ms = self.config.drain_ms;
         self.cancel_within(out, now, cause, inbox, drain_ms);
+        self.show_queue(out);
     }
 
     /// Cancels for good and ends with `Effect::Disposed` (L-51). Tools that do not stop are given up
@@ -414,6 +348,7 @@ impl Agent {
             return;
         }
         self.cancel_within(out, now, Cause::Disposed, InboxFate::Clear, drain_ms);
+        self.drain_jobs(out, drain_ms);
         self.leave_if_disposed(out);
     }
 
@@ -443,8 +378,11 @@ impl Agent {
         if let Happened::StoreFailed(why) = happened {
             return self.break_down(out, why);
         }
-        self.with_turn(out, now, |agent, out, turn| agent.advance(out, now, turn, happened));
+        if let Some(happened) = self.hear_of_jobs(out, now, happened) {
+            self.with_turn(out, now, |agent, out, turn| agent.advance(out, now, turn, happened));
+        }
         self.leave_if_disposed(out);
+        self.show_queue(out);
     }
 
     /// Runs `step` on the running turn, if there is one, and settles what it comes to.
@@ -456,6 +394,7 @@ impl Agent {
     ) {
         match mem::replace(&mut self.activity, Activity::Idle) {
             Activity::Running(turn) => {
+                self.moving = true;
                 let next = step(self, out, turn);
                 self.settle(out, now, next);
             }
@@ -468,6 +407,7 @@ impl Agent {
             match next {
                 turn::Next::Wait(turn) => {
                     self.activity = Activity::Running(turn);
+                    self.moving = false;
                     return;
                 }
                 turn::Next::AnotherTurn if !self.inbox.is_empty() => {
@@ -475,6 +415,7 @@ impl Agent {
                 }
                 turn::Next::AnotherTurn | turn::Next::Rest => {
                     self.activity = Activity::Idle;
+                    self.moving = false;
                     out.push(Effect::Live(Live::Status(Status::Idle)));
                     if mem::take(&mut self.latched) && !self.inbox.is_empty() && !self.disposing {
                         self.wake(out, now);
@@ -487,25 +428,9 @@ impl Agent {
 
     fn wake(&mut self, out: &mut Vec<Effect>, now: u64) {
         out.push(Effect::Live(Live::Status(Status::Running)));
+        self.moving = true;
         let next = self.open_turn(out, now);
         self.settle(out, now, next);
-    }
-
-    fn discard(&mut self, out: &mut Vec<Effect>, now: u64, target: Target) {
-        let removed = self.inbox.take(target, usize::MAX);
-        if removed.is_empty() {
-            return;
-        }
-        let data = Data::InboxSpliced {
-            target,
-            start: 0,
-            removed_count: Some(removed.len()),
-            inserted: &[],
-            outcome: Some(Discarded::Canceled),
-        };
-        out.push(Effect::Append(self.log.append(now, &data)));
-        let messages = removed.iter().map(|message| message.id.clone()).collect();
-        out.push(Effect::Live(Live::Discarded { messages }));
     }
 
     fn break_down(&mut self, out: &mut Vec<Effect>, why: String) {
@@ -513,6 +438,7 @@ impl Agent {
         match mem::replace(&mut self.activity, Activity::Broken) {
             Activity::Running(turn) => {
                 turn.stop_everything(out);
+                turn.withdraw_asks(out);
                 let failure = LlmFailure::new("UNKNOWN", why);
                 out.push(Effect::Live(turn.error(failure)));
                 out.push(Effect::Live(Live::Status(Status::Idle)));
@@ -524,9 +450,34 @@ impl Agent {
     }
 
     fn leave_if_disposed(&mut self, out: &mut Vec<Effect>) {
-        if self.disposing && matches!(self.activity, Activity::Idle | Activity::Broken) {
+        let over = match self.activity {
+            Activity::Idle => !self.has_running_jobs(),
+            Activity::Broken => true,
+            Activity::Running(_) | Activity::Disposed => false,
+        };
+        if self.disposing && over {
             self.activity = Activity::Disposed;
             out.push(Effect::Disposed);
+        }
+    }
+
+    /// Whether a turn is open, also while it is being moved on.
+    fn is_running(&self) -> bool {
+        self.moving || matches!(self.activity, Activity::Running(_))
+    }
+
+    /// Keeps what a delegated session streams: its output, should no answer come of it (L-66).
+    fn hear(&mut self, chunk: &Chunk) {
+        if self.header().origin == Some(Origin::Subagent)
+            && let Chunk::TextDelta { text, .. } = chunk
+        {
+            self.streamed.push_str(text);
+        }
+    }
+
+    fn show_queue(&mut self, out: &mut Vec<Effect>) {
+        if mem::take(&mut self.inbox_changed) {
+            out.push(Effect::Live(Live::Queue));
         }
     }
 

@@ -1,12 +1,14 @@
 //! Events of a session's log: their vocabulary and their one text form (L-5, L-17).
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     chunk::{Chunk, LlmFailure, TokenUsage},
+    jobs::{JobCause, JobKind, JobStatus},
     message::Message,
+    permissions::{Outcome, presets::Setting},
     ports::{ToolErrorCode, ToolSpec},
 };
 
@@ -19,7 +21,7 @@ pub struct Event {
     /// Epoch milliseconds.
     pub time: u64,
     /// The event's `type` (L-17).
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// JSON text; immutable.
     pub text: Arc<str>,
 }
@@ -186,6 +188,66 @@ pub enum Data<'a> {
         /// Absolute.
         cwd: &'a str,
     },
+    /// `permission/preset`, `sandbox/mode`, `approval/policy`: what the session may do from here on (P-2).
+    Setting(&'a Setting),
+    /// `approval/asked`: a call waits for somebody's word (L-60).
+    ApprovalAsked {
+        /// UUID v4.
+        id: &'a str,
+        /// The tool that was called.
+        tool_name: &'a str,
+        /// The call; its arguments stand in its `tool/call` (P-15).
+        call_id: &'a str,
+        /// Why somebody has to decide.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
+    },
+    /// `approval/decided`: exactly one per ask, in the same turn (P-14).
+    ApprovalDecided {
+        /// That of the `approval/asked`.
+        id: &'a str,
+        /// How it came out.
+        outcome: Outcome,
+    },
+    /// `subagent/descriptor`: what a delegated session is; in its first turn, before the first step (L-67).
+    SubagentDescriptor {
+        /// 2.
+        version: u32,
+        /// How long it lives.
+        mode: SubagentMode,
+        /// Who runs it.
+        provider: &'a str,
+        /// A few words for people.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        label: Option<&'a str>,
+    },
+    /// `job/registered`: a call has started a job; right before its result (P-78).
+    JobRegistered {
+        /// `<kind>-<n>`.
+        job_id: &'a str,
+        /// What it runs.
+        kind: JobKind,
+        /// Whole.
+        label: &'a str,
+        /// Epoch milliseconds.
+        started_at: u64,
+        /// The call that started it.
+        tool_call: CallRef<'a>,
+    },
+    /// `job/settled`: a job is over; before the notice to its owner (P-78).
+    JobSettled {
+        /// That of the `job/registered`.
+        job_id: &'a str,
+        /// An end.
+        status: JobStatus,
+        /// For example `exit code: 3`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        detail: Option<&'a str>,
+        /// Epoch milliseconds.
+        finished_at: u64,
+        /// Why it ended.
+        cause: JobCause,
+    },
     /// `session/end-seed`: what stands before it was there when the session was continued or forked (L-10).
     EndSeed {},
 }
@@ -210,8 +272,19 @@ impl Data<'_> {
             Data::LlmRetry { .. } => "llm/retry",
             Data::LlmRetryStarted { .. } => "llm/retry-started",
             Data::WorkingDirectoryChange { .. } => "working-directory/change",
+            Data::Setting(setting) => setting.kind(),
+            Data::ApprovalAsked { .. } => "approval/asked",
+            Data::ApprovalDecided { .. } => "approval/decided",
+            Data::SubagentDescriptor { .. } => "subagent/descriptor",
+            Data::JobRegistered { .. } => "job/registered",
+            Data::JobSettled { .. } => "job/settled",
             Data::EndSeed {} => "session/end-seed",
         }
+    }
+
+    /// Whether a reader that does not know the type may pass over it (L-19).
+    pub fn is_ignorable(&self) -> bool {
+        matches!(self, Data::JobRegistered { .. } | Data::JobSettled { .. })
     }
 }
 
@@ -220,22 +293,49 @@ impl Data<'_> {
 pub fn envelope(seq: u64, time: u64, data: &Data<'_>, surface: Option<Surface<'_>>) -> Arc<str> {
     let mut text = format!(r#"{{"type":"{}","seq":{seq},"time":{time},"data":"#, data.kind());
     text.push_str(&crate::json(data));
+    if data.is_ignorable() {
+        text.push_str(r#","ignorable":true"#);
+    }
     if let Some(surface) = surface {
         if let Some(sources) = surface.sources {
             text.push_str(r#","sourceEventSeqs":"#);
             text.push_str(&crate::json(&sources));
         }
-        text.push_str(r#","surfaceOp":"append""#);
+        match surface.replaces {
+            None => text.push_str(r#","surfaceOp":"append""#),
+            Some((start, end)) => {
+                let op = format!(r#","surfaceOp":{{"op":"replace","start":{start},"end":{end}}}"#);
+                text.push_str(&op);
+            }
+        }
     }
     text.push('}');
     text.into()
 }
 
-/// How a surface event joins the surface. This version only appends.
+/// How a surface event joins the surface (L-8).
 #[derive(Debug, Clone, Copy)]
 pub struct Surface<'a> {
     /// `sourceEventSeqs` (S-82); absent on user messages.
     pub sources: Option<&'a [u64]>,
+    /// First and last of the nodes whose place it takes; `None`: it stands at the end.
+    pub replaces: Option<(u64, u64)>,
+}
+
+/// How long a delegated session lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubagentMode {
+    /// `one-shot`: for one task.
+    OneShot,
+}
+
+/// Names a tool call.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallRef<'a> {
+    /// That of its `tool/call`.
+    pub call_id: &'a str,
 }
 
 /// One of the two lists of an inbox (L-20).
@@ -269,6 +369,8 @@ pub enum TurnEnd {
         /// The first cause, if there were several.
         reason: Cause,
     },
+    /// `blocked`: what the turn had claimed was not let in (L-44).
+    Blocked,
     /// `error`: the turn could not go on.
     Error {
         /// What stopped it.
@@ -286,6 +388,11 @@ pub enum Cause {
     User,
     /// `parent`: the session that delegated to this one was cancelled.
     Parent,
+    /// `hook`: a rule of the operator's.
+    Hook {
+        /// For people.
+        reason: String,
+    },
     /// `disposed`: the session itself goes away.
     Disposed,
 }

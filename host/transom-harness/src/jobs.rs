@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::message::{Form, Source};
+
 /// What a job runs (P-63).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -116,4 +118,51 @@ pub enum JobChange {
         /// The model has learnt of the end by a read, a kill or a wait: no notice follows (P-77).
         reported: bool,
     },
+}
+
+/// What a line of a list shows of a label (P-68).
+const LABEL_CHARS_MAX: usize = 200;
+
+/// What people are shown of a notice in short (P-77).
+const SUMMARY_CHARS_MAX: usize = 120;
+
+/// `text`, cut to so many characters, the last of which is `…` where something was cut.
+pub fn shortened(text: &str, chars_max: usize) -> String {
+    if text.chars().count() <= chars_max {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(chars_max.saturating_sub(1)).collect();
+    format!("{kept}…")
+}
+
+impl JobRecord {
+    /// The label as it is shown everywhere but in the log (P-68).
+    pub fn short_label(&self) -> String {
+        shortened(&self.label, LABEL_CHARS_MAX)
+    }
+
+    /// `[status: completed, exit code: 0]` (P-73).
+    pub fn status_text(&self) -> String {
+        match &self.detail {
+            None => format!("[status: {}]", self.status.as_str()),
+            Some(detail) => format!("[status: {}, {detail}]", self.status.as_str()),
+        }
+    }
+}
+
+/// What a model is told when a job has ended, and who tells it (P-77).
+pub fn notice(job: &JobRecord) -> (String, Source) {
+    let (kind, label, status) = (job.kind.as_str(), job.short_label(), job.status_text());
+    let text = format!(
+        "background job {} ({kind}: {label}) finished {status}. Read its output with job_output.",
+        job.id
+    );
+    let summary = shortened(&format!("{kind} {label} {status}"), SUMMARY_CHARS_MAX);
+    let source = Source::Plugin {
+        plugin: "tool-jobs".to_owned(),
+        form: Some(Form::Notice),
+        sections: None,
+        summary: Some(summary),
+    };
+    (text, source)
 }

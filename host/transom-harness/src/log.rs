@@ -1,12 +1,14 @@
 //! The log of one session and what is folded from it: the next sequence number, the surface, the
 //! counters. Appending makes the event's text; making it durable is the store's.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     event::{Data, Event, RequestHeader, Surface, envelope},
     header::Header,
-    message::Message,
+    jobs::JobRecord,
+    message::{Message, Role, Source},
+    permissions::presets::Knobs,
 };
 
 /// A session's log. Holds no events, only what later events depend on.
@@ -16,7 +18,7 @@ pub struct Log {
     next_seq: u64,
     last_time: u64,
     /// The conversation as the next request will show it (L-9).
-    surface: Vec<Arc<Message>>,
+    surface: Vec<Node>,
     pub(crate) last_turn: u64,
     pub(crate) titled: bool,
     pub(crate) request_header: Option<RequestHeader>,
@@ -26,6 +28,54 @@ pub struct Log {
     pub(crate) resumed: bool,
     /// Provider, model and window of the last `request/context`.
     pub(crate) request_context: Option<(String, String, Option<u64>)>,
+    /// The settings that the log holds (P-2).
+    pub(crate) knobs: Knobs,
+    /// Where the last runtime context stands, and what it says; empty where it says that none applies (L-96).
+    pub(crate) context: Option<(u64, String)>,
+    /// Jobs as the log has them, oldest first (P-78).
+    pub(crate) jobs: Vec<JobRecord>,
+}
+
+/// A message on the surface and the event that put it there.
+#[derive(Debug, Clone)]
+struct Node {
+    seq: u64,
+    message: Arc<Message>,
+}
+
+/// Why a replacement is not possible (L-8).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplaceError {
+    /// Its ends are not in order, or not on the surface.
+    #[error("surface replace {start}..{end} does not name current surface nodes in order")]
+    NoSuchNodes {
+        /// The first node.
+        start: u64,
+        /// The last node.
+        end: u64,
+    },
+    /// Its sources leave out a node that it hides.
+    #[error(
+        "surface replace {start}..{end} hides seq {hidden}, which its sourceEventSeqs leave out"
+    )]
+    Unnamed {
+        /// The first node.
+        start: u64,
+        /// The last node.
+        end: u64,
+        /// The one that is missing.
+        hidden: u64,
+    },
+    /// A result of a tool takes the place of something else than its own earlier form.
+    #[error(
+        "a tool result replaces exactly one tool result and changes only its content (seq {start}..{end})"
+    )]
+    NotItsResult {
+        /// The first node.
+        start: u64,
+        /// The last node.
+        end: u64,
+    },
 }
 
 impl Log {
@@ -42,6 +92,9 @@ impl Log {
             has_header: false,
             resumed: false,
             request_context: None,
+            knobs: Knobs::default(),
+            context: None,
+            jobs: Vec::new(),
         }
     }
 
@@ -62,7 +115,26 @@ impl Log {
 
     /// The messages of the surface, without assistant messages that say nothing (L-9).
     pub fn history(&self) -> Vec<Arc<Message>> {
-        self.surface.iter().filter(|message| !message.content.is_empty()).cloned().collect()
+        let messages = self.surface.iter().map(|node| &node.message);
+        messages.filter(|message| !message.content.is_empty()).cloned().collect()
+    }
+
+    /// What the model has said last that was not empty.
+    pub fn last_answer(&self) -> Option<&Arc<Message>> {
+        let messages = self.surface.iter().rev().map(|node| &node.message);
+        messages
+            .into_iter()
+            .find(|message| message.role == Role::Assistant && !message.content.is_empty())
+    }
+
+    /// The settings that the log holds.
+    pub fn knobs(&self) -> &Knobs {
+        &self.knobs
+    }
+
+    /// Jobs as the log has them, oldest first.
+    pub fn jobs(&self) -> &[JobRecord] {
+        &self.jobs
     }
 
     /// Appends an event that is not on the surface.
@@ -78,9 +150,69 @@ impl Log {
         message: Arc<Message>,
         sources: Option<&[u64]>,
     ) -> Event {
-        let event = self.push(now, data, Some(Surface { sources }));
-        self.surface.push(message);
+        let event = self.push(now, data, Some(Surface { sources, replaces: None }));
+        self.surface.push(Node { seq: event.seq, message });
         event
+    }
+
+    /// Puts `message` in the place of the surface nodes from `range.0` to `range.1` (L-8). Nothing is appended where
+    /// that is not allowed.
+    pub fn replace_surface(
+        &mut self,
+        now: u64,
+        data: &Data<'_>,
+        message: Arc<Message>,
+        range: (u64, u64),
+        sources: &[u64],
+    ) -> Result<Event, ReplaceError> {
+        let at = self.replaceable(&message, range, sources)?;
+        let surface = Surface { sources: Some(sources), replaces: Some(range) };
+        let event = self.push(now, data, Some(surface));
+        self.put(at, event.seq, message);
+        Ok(event)
+    }
+
+    fn put(&mut self, at: Range<usize>, seq: u64, message: Arc<Message>) {
+        let hides = |of: u64| {
+            self.surface
+                .get(at.clone())
+                .is_some_and(|hidden| hidden.iter().any(|node| node.seq == of))
+        };
+        if self.context.as_ref().is_some_and(|(of, _)| hides(*of)) {
+            // A hidden snapshot counts as absent (L-96).
+            self.context = None;
+        }
+        self.surface.splice(at, [Node { seq, message }]);
+    }
+
+    fn replaceable(
+        &self,
+        message: &Message,
+        (start, end): (u64, u64),
+        sources: &[u64],
+    ) -> Result<Range<usize>, ReplaceError> {
+        let place = |of: u64| self.surface.iter().position(|node| node.seq == of);
+        let (Some(first), Some(last)) = (place(start), place(end)) else {
+            return Err(ReplaceError::NoSuchNodes { start, end });
+        };
+        let Some(hidden) = self.surface.get(first..=last).filter(|hidden| !hidden.is_empty())
+        else {
+            return Err(ReplaceError::NoSuchNodes { start, end });
+        };
+        if let Some(node) = hidden.iter().find(|node| !sources.contains(&node.seq)) {
+            return Err(ReplaceError::Unnamed { start, end, hidden: node.seq });
+        }
+        let results =
+            hidden.iter().filter(|node| matches!(node.message.source, Source::Tool { .. }));
+        if matches!(message.source, Source::Tool { .. }) {
+            let same = |node: &Node| {
+                node.message.id == message.id && node.message.source == message.source
+            };
+            if hidden.len() != 1 || !results.into_iter().all(same) || !hidden.iter().all(same) {
+                return Err(ReplaceError::NotItsResult { start, end });
+            }
+        }
+        Ok(first..last + 1)
     }
 
     /// Counts an event that is in the store already.
@@ -90,14 +222,29 @@ impl Log {
     }
 
     /// Puts a message of a stored event on the surface.
-    pub(crate) fn surface(&mut self, message: Arc<Message>) {
-        self.surface.push(message);
+    pub(crate) fn surface(
+        &mut self,
+        seq: u64,
+        message: Arc<Message>,
+        replaces: Option<(u64, u64)>,
+        sources: &[u64],
+    ) -> Result<(), ReplaceError> {
+        let at = match replaces {
+            None => self.surface.len()..self.surface.len(),
+            Some(range) => self.replaceable(&message, range, sources)?,
+        };
+        self.put(at, seq, message);
+        Ok(())
     }
 
     fn push(&mut self, now: u64, data: &Data<'_>, surface: Option<Surface<'_>>) -> Event {
         let seq = self.next_seq;
-        let event =
-            Event { seq, time: now, kind: data.kind(), text: envelope(seq, now, data, surface) };
+        let event = Event {
+            seq,
+            time: now,
+            kind: data.kind().into(),
+            text: envelope(seq, now, data, surface),
+        };
         self.next_seq += 1;
         self.last_time = now;
         event

@@ -30,6 +30,9 @@ pub enum Role {
     System,
 }
 
+/// The part of the host that tells models of the runtime context (L-96).
+pub(crate) const CONTEXT_PLUGIN: &str = "@deepseek-ai/dsh-system-prompt";
+
 /// Who produced a message (S-87); further kinds come with the features that make them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -96,6 +99,11 @@ impl Source {
     /// A person's message from a door that tells no more about it.
     pub fn user() -> Source {
         Source::User { rpc_id: None, client_time_zone: None }
+    }
+
+    /// A message of a part of the host, without more about it.
+    pub fn plugin(plugin: &str) -> Source {
+        Source::Plugin { plugin: plugin.to_owned(), form: None, sections: None, summary: None }
     }
 }
 

@@ -312,6 +312,28 @@ pub trait Subagents: Send + Sync {
     fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop>;
 }
 
+/// Whoever puts questions to the person behind a session (L-65).
+pub trait Questions: Send + Sync {
+    /// Asks. `questions` is the array of L-65, checked by nobody yet; the answer is the JSON text of
+    /// `{answers: […]}`, or an ASK code with a message for the model. Stopping it withdraws the question
+    /// (`ASK_ABORTED`).
+    fn ask(
+        &self,
+        session: &SessionId,
+        questions: Value,
+        sink: Sink<Result<String, AskRefused>>,
+    ) -> Box<dyn Stop>;
+}
+
+/// Why a question has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskRefused {
+    /// One of the ASK codes of L-65, for example `NO_PROVIDER`.
+    pub code: &'static str,
+    /// For the model.
+    pub message: String,
+}
+
 /// One event on its way to the store.
 #[derive(Debug, Clone)]
 pub struct Append {

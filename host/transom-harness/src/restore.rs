@@ -11,9 +11,12 @@ use crate::{
     event::{Data, Event, Target, TurnEnd},
     header::Header,
     inbox::Inbox,
-    log::Log,
-    message::{Message, Role, Source},
+    jobs::{JobCause, JobKind, JobRecord, JobStatus, notice},
+    log::{Log, ReplaceError},
+    message::{CONTEXT_PLUGIN, Message, Role, Source},
+    permissions::Outcome,
     ports::ToolErrorCode,
+    vocabulary,
 };
 
 /// What the model is told of a call that was never begun.
@@ -24,6 +27,9 @@ const NOT_STARTED: &str = "Error: the host stopped before this tool call was sta
 const OUTCOME_UNKNOWN: &str = "Error: the host stopped while this tool call was running, and its outcome is unknown. Do \
                                not repeat it blindly: check the state first, or ask, unless the operation only reads or \
                                can be repeated without harm.";
+
+/// What became of a job that ran when the host stopped (P-78).
+const LOST: &str = "lost: the host stopped before it ended";
 
 /// Why a stored log cannot be continued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,6 +60,22 @@ pub enum RestoreError {
         /// Where it stands.
         seq: u64,
     },
+    /// A message that does not fit the surface (L-8).
+    #[error("corrupt session log: event at seq {seq}: {why}")]
+    Surface {
+        /// Where it stands.
+        seq: u64,
+        /// What does not fit.
+        why: ReplaceError,
+    },
+    /// The events to begin with end inside a turn (L-11).
+    #[error("a fork cannot begin inside turn {turn}, which is still open at seq {seq}")]
+    OpenTurn {
+        /// The turn.
+        turn: u64,
+        /// The last event.
+        seq: u64,
+    },
     /// A splice that does not fit the list it changes (L-27).
     #[error("invalid persisted inbox splice at session seq {seq}")]
     Splice {
@@ -73,30 +95,6 @@ pub(crate) struct Restored {
     pub(crate) closers: Vec<Event>,
 }
 
-/// Types that later events do not depend on.
-const PASSED_OVER: &[&str] = &[
-    "assistant/chunk",
-    "llm/retry",
-    "llm/retry-started",
-    "tool/code-dispatch-start",
-    "tool/code-dispatch",
-    "todo/write",
-    "session/title-llm-request",
-    "approval/asked",
-    "approval/decided",
-    "feedback/record",
-    "command/run",
-    "command/done",
-    "hook/invoked",
-    "hook/result",
-    "tool-workflow/run-start",
-    "tool-workflow/run-end",
-    "tool-workflow/agent-start",
-    "tool-workflow/agent-end",
-    "web/deepseek-search-llm-request",
-    "subagent/descriptor",
-];
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
@@ -108,8 +106,37 @@ struct Envelope<'a> {
     data: &'a RawValue,
     #[serde(default)]
     ignorable: bool,
-    #[serde(borrow)]
-    surface_op: Option<&'a RawValue>,
+    #[serde(default)]
+    source_event_seqs: Vec<u64>,
+    surface_op: Option<SurfaceOp>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SurfaceOp {
+    Append(Append),
+    Replace(Replace),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Append {
+    Append,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Replace {
+    #[serde(rename = "op")]
+    _op: ReplaceWord,
+    start: u64,
+    end: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ReplaceWord {
+    Replace,
 }
 
 #[derive(Deserialize)]
@@ -152,6 +179,29 @@ struct Context {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Registered {
+    job_id: String,
+    kind: JobKind,
+    label: String,
+    started_at: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Settled {
+    job_id: String,
+    status: JobStatus,
+    detail: Option<String>,
+    finished_at: u64,
+}
+
+#[derive(Deserialize)]
+struct Asked {
+    id: String,
+}
+
+#[derive(Deserialize)]
 struct Moved {
     cwd: String,
 }
@@ -165,6 +215,8 @@ struct Open {
     unanswered: Vec<String>,
     /// Where the `tool/call` of each stands.
     started: HashMap<String, u64>,
+    /// Asks without a decision.
+    asked: Vec<String>,
 }
 
 /// Folds a log and closes its last turn if it is open. `now` is when it happens, epoch milliseconds.
@@ -173,6 +225,41 @@ pub(crate) fn restore(
     events: &[Arc<str>],
     now: u64,
 ) -> Result<Restored, RestoreError> {
+    let (mut restored, open, ends_seed) = fold(header, events)?;
+    restored.close(open);
+    restored.lose_jobs(now);
+    if !ends_seed || !restored.closers.is_empty() {
+        let event = restored.log.append(now, &Data::EndSeed {});
+        restored.closers.push(event);
+    }
+    Ok(restored)
+}
+
+/// Folds the events that a new session begins with: a whole number of turns, whose pending messages and running
+/// jobs stay with the session they are of (L-11, P-78).
+pub(crate) fn fork(
+    header: Header,
+    events: &[Arc<str>],
+    now: u64,
+) -> Result<Restored, RestoreError> {
+    let (mut restored, open, ends_seed) = fold(header, events)?;
+    if let Some(turn) = open.turn {
+        return Err(RestoreError::OpenTurn {
+            turn,
+            seq: restored.log.next_seq().saturating_sub(1),
+        });
+    }
+    restored.inbox = Inbox::default();
+    restored.log.resumed = false;
+    if !ends_seed {
+        let event = restored.log.append(now, &Data::EndSeed {});
+        restored.closers.push(event);
+    }
+    Ok(restored)
+}
+
+fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), RestoreError> {
+    let seed = header.seed_length.unwrap_or_default();
     let mut restored = Restored {
         cwd: header.cwd.clone(),
         log: Log::new(header),
@@ -188,25 +275,24 @@ pub(crate) fn restore(
         if envelope.seq != expected {
             return Err(RestoreError::Gap { expected, got: envelope.seq });
         }
+        if expected == seed {
+            // Neither what waited in the session that this one was forked from, nor its jobs, are this one's.
+            restored.inbox = Inbox::default();
+            restored.log.jobs.clear();
+        }
         ends_seed = envelope.kind == "session/end-seed";
         restored.fold(&mut open, &envelope)?;
         restored.log.stored(envelope.time);
     }
-    restored.close(open);
-    if !ends_seed || !restored.closers.is_empty() {
-        let event = restored.log.append(now, &Data::EndSeed {});
-        restored.closers.push(event);
+    if events.len() as u64 <= seed {
+        restored.log.jobs.clear();
     }
-    Ok(restored)
+    Ok((restored, open, ends_seed))
 }
 
 impl Restored {
     fn fold(&mut self, open: &mut Open, envelope: &Envelope<'_>) -> Result<(), RestoreError> {
         let seq = envelope.seq;
-        if envelope.surface_op.is_some_and(|operation| operation.get() != "\"append\"") {
-            let why = "its surfaceOp is not one that this version can continue".to_owned();
-            return Err(RestoreError::Unparsable { seq, why });
-        }
         match &*envelope.kind {
             "agent/inbox/spliced" => {
                 let Splice { target, start, removed_count, inserted } = read(envelope)?;
@@ -228,11 +314,18 @@ impl Restored {
             "step/end" => {
                 *open = Open { turn: open.turn, ..Open::default() };
             }
-            "user/message" => self.log.surface(Arc::new(read::<Message>(envelope)?)),
+            "user/message" => {
+                let message: Message = read(envelope)?;
+                let context = told_context(&message);
+                self.surface(envelope, message)?;
+                if let Some(text) = context {
+                    self.log.context = Some((seq, text));
+                }
+            }
             "assistant/message" => {
                 let Carrying { message } = read(envelope)?;
                 open.unanswered = calls(&message);
-                self.log.surface(Arc::new(message));
+                self.surface(envelope, message)?;
             }
             "tool/call" => {
                 let Called { call_id } = read(envelope)?;
@@ -243,7 +336,7 @@ impl Restored {
                 if let Source::Tool { call_id } = &message.source {
                     open.unanswered.retain(|id| id != call_id);
                 }
-                self.log.surface(Arc::new(message));
+                self.surface(envelope, message)?;
             }
             "session/title" => self.log.titled = true,
             "request/header" => self.log.has_header = true,
@@ -255,11 +348,96 @@ impl Restored {
                 let Moved { cwd } = read(envelope)?;
                 self.cwd = Some(cwd);
             }
-            "session/end-seed" => {}
-            kind if envelope.ignorable || PASSED_OVER.contains(&kind) => {}
+            kind @ ("permission/preset" | "sandbox/mode" | "approval/policy") => {
+                self.log.knobs.fold(kind, envelope.data);
+            }
+            "approval/asked" => {
+                let Asked { id } = read(envelope)?;
+                open.asked.push(id);
+            }
+            "approval/decided" => {
+                let Asked { id } = read(envelope)?;
+                open.asked.retain(|asked| *asked != id);
+            }
+            "job/registered" => {
+                let Registered { job_id, kind, label, started_at } = read(envelope)?;
+                self.log.jobs.push(JobRecord {
+                    id: job_id,
+                    kind,
+                    label,
+                    status: JobStatus::Running,
+                    detail: None,
+                    started_at,
+                    finished_at: None,
+                });
+            }
+            "job/settled" => {
+                let Settled { job_id, status, detail, finished_at } = read(envelope)?;
+                if let Some(job) = self.log.jobs.iter_mut().find(|job| job.id == job_id) {
+                    job.status = status;
+                    job.detail = detail;
+                    job.finished_at = Some(finished_at);
+                }
+            }
+            kind if envelope.ignorable || vocabulary::find(kind).is_some() => {}
             kind => return Err(RestoreError::UnknownType { kind: kind.to_owned(), seq }),
         }
         Ok(())
+    }
+
+    fn surface(&mut self, envelope: &Envelope<'_>, message: Message) -> Result<(), RestoreError> {
+        let seq = envelope.seq;
+        let replaces = match &envelope.surface_op {
+            Some(SurfaceOp::Append(Append::Append)) => None,
+            Some(SurfaceOp::Replace(Replace { start, end, .. })) => Some((*start, *end)),
+            None => {
+                let why = format!("{} has no surfaceOp", envelope.kind);
+                return Err(RestoreError::Unparsable { seq, why });
+            }
+        };
+        self.log
+            .surface(seq, Arc::new(message), replaces, &envelope.source_event_seqs)
+            .map_err(|why| RestoreError::Surface { seq, why })
+    }
+
+    /// Jobs that ran when the host stopped: their owner is told, and not woken (P-78).
+    fn lose_jobs(&mut self, now: u64) {
+        let time = self.log.last_time();
+        let mut lost = Vec::new();
+        for job in self.log.jobs.iter_mut().filter(|job| !job.status.is_end()) {
+            job.status = JobStatus::Failed;
+            job.detail = Some(LOST.to_owned());
+            job.finished_at = Some(now);
+            lost.push(job.clone());
+        }
+        for job in lost {
+            let data = Data::JobSettled {
+                job_id: &job.id,
+                status: job.status,
+                detail: job.detail.as_deref(),
+                finished_at: now,
+                cause: JobCause::Lost,
+            };
+            self.closers.push(self.log.append(time, &data));
+            let (text, source) = notice(&job);
+            let id = format!("lost-job-{}-{}", job.id, self.log.next_seq());
+            let message = Arc::new(Message {
+                id: id.into(),
+                role: Role::User,
+                content: vec![Block::text(text)],
+                source,
+            });
+            let inserted = [Arc::clone(&message)];
+            let data = Data::InboxSpliced {
+                target: Target::NextStep,
+                start: self.inbox.list(Target::NextStep).len(),
+                removed_count: None,
+                inserted: &inserted,
+                outcome: None,
+            };
+            self.closers.push(self.log.append(time, &data));
+            self.inbox.push(Target::NextStep, message);
+        }
     }
 
     /// Ends what a crash left open, with the time of the last event (L-79).
@@ -267,6 +445,10 @@ impl Restored {
         let Some(turn) = open.turn else { return };
         let time = self.log.last_time();
         let step = open.step.unwrap_or_default();
+        for id in &open.asked {
+            let data = Data::ApprovalDecided { id, outcome: Outcome::Cancelled };
+            self.closers.push(self.log.append(time, &data));
+        }
         for call_id in open.unanswered {
             let started = open.started.get(&call_id).copied();
             let (name, code, text) = match started {
@@ -299,6 +481,16 @@ impl Restored {
         let data = Data::TurnEnd { turn, reason: &TurnEnd::Interrupted };
         self.closers.push(self.log.append(time, &data));
     }
+}
+
+/// What a message says of the runtime context, if it speaks of it (L-96).
+fn told_context(message: &Message) -> Option<String> {
+    let Source::Plugin { plugin, sections, .. } = &message.source else { return None };
+    if plugin != CONTEXT_PLUGIN {
+        return None;
+    }
+    let texts = sections.iter().flatten().map(|section| section.text.as_str());
+    Some(texts.collect::<Vec<_>>().join("\n\n"))
 }
 
 fn read<'a, T: Deserialize<'a>>(envelope: &Envelope<'a>) -> Result<T, RestoreError> {

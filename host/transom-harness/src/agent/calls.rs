@@ -4,15 +4,15 @@
 use std::{mem, sync::Arc};
 
 use super::{
-    Agent, Effect, Token,
+    Agent, Effect, Live, Token,
     turn::{At, Next, StepEnd, Turn},
 };
 use crate::{
     block::Block,
     event::Data,
     message::{Message, Role, Source},
-    permissions::Access,
-    ports::{ToolCall, ToolOutcome},
+    permissions::{Access, ApprovalPolicy, Outcome},
+    ports::{Judgement, ToolCall, ToolOutcome, Wanted},
 };
 
 #[derive(Debug)]
@@ -35,7 +35,17 @@ struct Call {
 #[derive(Debug)]
 enum State {
     Waiting,
-    /// `seq` is that of its `tool/call`.
+    /// Whether it may begin is being found out. `seq` is, here and below, that of its `tool/call`.
+    Judging {
+        token: Token,
+        seq: u64,
+    },
+    /// Somebody decides.
+    Asking {
+        seq: u64,
+        approval: String,
+        wanted: Box<Wanted>,
+    },
     Running {
         token: Token,
         seq: u64,
@@ -97,15 +107,35 @@ impl Calls {
         }
     }
 
+    pub(super) fn withdraw_asks(&self, out: &mut Vec<Effect>) {
+        out.extend(self.calls.iter().filter_map(|call| match &call.state {
+            State::Asking { approval, .. } => Some(Effect::Live(Live::Decided {
+                approval: approval.clone(),
+                outcome: Outcome::Cancelled,
+            })),
+            _ => None,
+        }));
+    }
+
     fn running(&self) -> impl Iterator<Item = Token> {
         self.calls.iter().filter_map(|call| match call.state {
             State::Running { token, .. } => Some(token),
-            State::Waiting | State::Ended { .. } | State::Committed => None,
+            State::Waiting
+            | State::Judging { .. }
+            | State::Asking { .. }
+            | State::Ended { .. }
+            | State::Committed => None,
         })
     }
 
-    /// The first waiting call, if it may start beside what is running.
+    /// The first waiting call, if it may start beside what is running. Policies run one after the other, only bodies
+    /// overlap (L-57).
     fn startable(&self, parallel_max: usize) -> Option<usize> {
+        let undecided =
+            |call: &Call| matches!(call.state, State::Judging { .. } | State::Asking { .. });
+        if self.calls.iter().any(undecided) {
+            return None;
+        }
         let at = self.calls.iter().position(|call| matches!(call.state, State::Waiting))?;
         let call = self.calls.get(at)?;
         let running: Vec<_> =
@@ -213,17 +243,132 @@ impl Agent {
         let token = self.token();
         let Some(call) = calls.calls.get_mut(at) else { return };
         let seq = self.log_call(out, now, turn, call);
-        call.state = State::Running { token, seq };
-        let call = ToolCall {
+        call.state = State::Judging { token, seq };
+        let call = self.tool_call(call, self.access());
+        out.push(Effect::Judge { token, call });
+    }
+
+    fn tool_call(&self, call: &Call, access: Access) -> ToolCall {
+        ToolCall {
             session: self.id().clone(),
             cwd: self.cwd.clone(),
             call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
-            access: Access::FULL,
-            jobs: Arc::default(),
+            access,
+            jobs: self.log.jobs().into(),
+        }
+    }
+
+    /// It is known whether a call may begin (P-30).
+    pub(super) fn judged(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: Turn,
+        mut calls: Calls,
+        answered: Token,
+        judgement: Judgement,
+    ) -> Next {
+        let judging = |call: &&mut Call| matches!(call.state, State::Judging { token, .. } if token == answered);
+        if let Some(call) = calls.calls.iter_mut().find(judging)
+            && let State::Judging { seq, .. } = call.state
+        {
+            match judgement {
+                Judgement::Run => self.run_call(out, call, seq, self.access()),
+                Judgement::Refuse(outcome) => call.state = State::Ended { seq, outcome },
+                Judgement::Ask(wanted) => self.ask_about(out, now, call, seq, wanted),
+            }
+        }
+        self.pump(out, now, turn, calls)
+    }
+
+    fn run_call(&mut self, out: &mut Vec<Effect>, call: &mut Call, seq: u64, access: Access) {
+        let token = self.token();
+        call.state = State::Running { token, seq };
+        out.push(Effect::RunTool { token, call: self.tool_call(call, access) });
+    }
+
+    /// Puts an ask into the log. Under `never` nobody is consulted (P-14).
+    fn ask_about(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        call: &mut Call,
+        seq: u64,
+        wanted: Wanted,
+    ) {
+        let approval = self.chance.uuid();
+        let data = Data::ApprovalAsked {
+            id: &approval,
+            tool_name: &call.name,
+            call_id: &call.id,
+            reason: wanted.reason.as_deref(),
         };
-        out.push(Effect::RunTool { token, call });
+        out.push(Effect::Append(self.log.append(now, &data)));
+        if self.access().policy == ApprovalPolicy::Never {
+            self.log_decision(out, now, &approval, Outcome::Rejected);
+            call.state = State::Ended { seq, outcome: wanted.rejected };
+            return;
+        }
+        out.push(Effect::Ask(Approval {
+            id: approval.clone(),
+            tool_name: call.name.clone(),
+            call_id: call.id.clone(),
+            reason: wanted.reason.clone(),
+            arguments: call.arguments.clone(),
+        }));
+        call.state = State::Asking { seq, approval, wanted: Box::new(wanted) };
+    }
+
+    /// Somebody has decided. A late word, or one about something else, changes nothing.
+    pub(super) fn decided(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: Turn,
+        mut calls: Calls,
+        decided: &str,
+        outcome: Outcome,
+    ) -> Next {
+        let asking = |call: &&mut Call| matches!(&call.state, State::Asking { approval, .. } if approval == decided);
+        if let Some(call) = calls.calls.iter_mut().find(asking)
+            && let State::Asking { seq, approval, wanted } =
+                mem::replace(&mut call.state, State::Waiting)
+        {
+            self.log_decision(out, now, &approval, outcome);
+            let Wanted { granted, rejected, cancelled, unavailable, .. } = *wanted;
+            match outcome {
+                Outcome::AllowedOnce => self.run_call(out, call, seq, granted),
+                Outcome::Rejected => call.state = State::Ended { seq, outcome: rejected },
+                Outcome::Cancelled => call.state = State::Ended { seq, outcome: cancelled },
+                Outcome::Unavailable => call.state = State::Ended { seq, outcome: unavailable },
+            }
+        }
+        self.pump(out, now, turn, calls)
+    }
+
+    fn log_decision(&mut self, out: &mut Vec<Effect>, now: u64, approval: &str, outcome: Outcome) {
+        let data = Data::ApprovalDecided { id: approval, outcome };
+        out.push(Effect::Append(self.log.append(now, &data)));
+        out.push(Effect::Live(Live::Decided { approval: approval.to_owned(), outcome }));
+    }
+
+    /// Calls whose beginning was still open when the turn was cancelled will not begin (L-62, P-19).
+    pub(super) fn abort_undecided(&mut self, out: &mut Vec<Effect>, now: u64, calls: &mut Calls) {
+        for call in &mut calls.calls {
+            match mem::replace(&mut call.state, State::Waiting) {
+                State::Judging { seq, .. } => {
+                    call.state = State::Ended { seq, outcome: undispatched() };
+                }
+                State::Asking { seq, approval, wanted } => {
+                    self.log_decision(out, now, &approval, Outcome::Cancelled);
+                    let outcome = if wanted.begun { wanted.cancelled } else { undispatched() };
+                    call.state = State::Ended { seq, outcome };
+                }
+                other => call.state = other,
+            }
+        }
     }
 
     fn log_call(&mut self, out: &mut Vec<Effect>, now: u64, turn: &Turn, call: &Call) -> u64 {
@@ -249,7 +394,10 @@ impl Agent {
                     calls.concluded |= outcome.concludes;
                     self.commit_result(out, now, turn, &call.id, seq, outcome);
                 }
-                earlier @ (State::Waiting | State::Running { .. }) => {
+                earlier @ (State::Waiting
+                | State::Judging { .. }
+                | State::Asking { .. }
+                | State::Running { .. }) => {
                     call.state = earlier;
                     break;
                 }
@@ -263,9 +411,7 @@ impl Agent {
             if matches!(call.state, State::Waiting) {
                 let seq = self.log_call(out, now, turn, call);
                 call.state = State::Committed;
-                let error = Some(("AbortError", "ABORTED_BEFORE_DISPATCH"));
-                let outcome = ToolOutcome::error("tool call aborted before dispatch", error);
-                self.commit_result(out, now, turn, &call.id, seq, outcome);
+                self.commit_result(out, now, turn, &call.id, seq, undispatched());
             }
         }
     }
@@ -279,7 +425,10 @@ impl Agent {
         call_seq: u64,
         outcome: ToolOutcome,
     ) {
-        let ToolOutcome { content, is_error, error, meta, concludes: _, job: _ } = outcome;
+        let ToolOutcome { content, is_error, error, meta, concludes: _, job } = outcome;
+        if let Some(job) = job {
+            self.register_job(out, now, call_id, job);
+        }
         let block = Block::ToolResult { tool_call_id: call_id.to_owned(), content, is_error };
         let message = Arc::new(Message {
             id: self.chance.message_id(),
@@ -296,7 +445,28 @@ impl Agent {
         };
         let event = self.log.append_surface(now, &data, Arc::clone(&message), Some(&[call_seq]));
         out.push(Effect::Append(event));
+        self.settle_early_jobs(out, now);
     }
+}
+
+/// Asks somebody to decide about a call (P-15).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// That of its `approval/asked`.
+    pub id: String,
+    /// The tool that was called.
+    pub tool_name: String,
+    /// The call.
+    pub call_id: String,
+    /// Why somebody has to decide.
+    pub reason: Option<String>,
+    /// Raw text, as the model wrote it.
+    pub arguments: String,
+}
+
+fn undispatched() -> ToolOutcome {
+    let error = Some(("AbortError", "ABORTED_BEFORE_DISPATCH"));
+    ToolOutcome::error("tool call aborted before dispatch", error)
 }
 
 fn aborted() -> ToolOutcome {

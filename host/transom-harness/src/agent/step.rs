@@ -55,15 +55,21 @@ impl Agent {
         system: Option<Arc<str>>,
         tools: Arc<[ToolSpec]>,
     ) -> Next {
+        self.describe_once(out, now);
         turn.step += 1;
         let Turn { turn: number, step, .. } = turn;
         out.push(Effect::Append(self.log.append(now, &Data::StepStart { turn: number, step })));
+        let mut said = Vec::new();
         for message in messages {
             let data = Data::UserMessage(&message);
             let event = self.log.append_surface(now, &data, Arc::clone(&message), None);
-            let seq = event.seq;
+            said.push((event.seq, message));
             out.push(Effect::Append(event));
-            self.title(out, now, &message, seq);
+        }
+        self.tell_context(out, now);
+        // Behind all messages (L-34), made of the first that a person wrote (L-18).
+        for (seq, message) in &said {
+            self.title(out, now, message, *seq);
         }
         self.record_request(out, now, &served, system.as_ref(), &tools);
         let token = self.token();
@@ -168,6 +174,7 @@ impl Agent {
         let data = Data::AssistantChunk { turn: turn.turn, step: turn.step, chunk: &chunk };
         let event = self.log.append(now, &data);
         attempt.chunks.push(event.seq);
+        self.hear(&chunk);
         out.push(Effect::Append(event));
         attempt.assembler.push(&chunk);
         let Chunk::Finish { reason } = chunk else {

@@ -1,9 +1,13 @@
 //! Stories of one agent: what it is told, in order, and what it answers.
 
+mod asks;
 mod cancel;
+mod jobs;
 mod model;
 mod order;
+mod permissions;
 mod property;
+mod queue;
 mod tools;
 
 use std::sync::Arc;
@@ -11,7 +15,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Agent, AgentConfig, Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token,
+    Agent, AgentConfig, Approval, Assembly, Delivery, Effect, Happened, InboxFate, Live, Status,
+    Token,
 };
 use crate::{
     block::Block,
@@ -20,7 +25,7 @@ use crate::{
     event::Cause,
     header::Header,
     message::Source,
-    ports::{RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
+    ports::{Judgement, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
 };
 
 /// An agent and everything it has answered, with what it still waits for.
@@ -34,6 +39,10 @@ pub(super) struct Play {
     pub(super) assembling: Vec<Token>,
     pub(super) calling: Vec<Token>,
     pub(super) planning: Vec<(Token, usize)>,
+    /// Calls that are to be judged; each may begin at once unless `strict`.
+    pub(super) judging: Vec<(Token, ToolCall)>,
+    pub(super) strict: bool,
+    pub(super) asks: Vec<Approval>,
     pub(super) tools: Vec<(Token, ToolCall)>,
     pub(super) timers: Vec<(Token, u64)>,
     pub(super) stopped: Vec<Token>,
@@ -69,6 +78,9 @@ impl Play {
             assembling: Vec::new(),
             calling: Vec::new(),
             planning: Vec::new(),
+            judging: Vec::new(),
+            strict: false,
+            asks: Vec::new(),
             tools: Vec::new(),
             timers: Vec::new(),
             stopped: Vec::new(),
@@ -83,7 +95,16 @@ impl Play {
         for effect in effects {
             self.take(effect);
         }
+        while !self.strict && !self.judging.is_empty() {
+            self.judge(Judgement::Run);
+        }
         result
+    }
+
+    /// Answers the oldest call that is to be judged.
+    pub(super) fn judge(&mut self, judgement: Judgement) -> &mut Play {
+        let (token, _) = self.judging.remove(0);
+        self.happen(Happened::Judged(token, judgement))
     }
 
     fn take(&mut self, effect: Effect) {
@@ -101,12 +122,18 @@ impl Play {
                     format!("claimed by {turn}: {}", messages.len())
                 }
                 Live::Discarded { messages } => format!("discarded {}", messages.len()),
+                Live::Decided { outcome, .. } => format!("decided {outcome:?}"),
+                Live::Jobs => "jobs".to_owned(),
+                Live::Permissions => "permissions".to_owned(),
                 Live::Error { failure, .. } => format!("error {}", failure.code),
+                Live::Queue => return,
             }),
             Effect::Assemble { token, .. } => self.assembling.push(token),
             Effect::CallModel { token, .. } => self.calling.push(token),
             Effect::StopModel(token) | Effect::StopTool(token) => self.stopped.push(token),
             Effect::PlanCalls { token, calls } => self.planning.push((token, calls.len())),
+            Effect::Judge { token, call } => self.judging.push((token, call)),
+            Effect::Ask(approval) => self.asks.push(approval),
             Effect::RunTool { token, call } => self.tools.push((token, call)),
             Effect::Timer { token, after_ms } => self.timers.push((token, after_ms)),
             Effect::Disposed => self.disposed = true,
@@ -224,6 +251,7 @@ pub(super) fn assembly() -> Assembly {
         }),
         tools: Arc::from(Vec::<ToolSpec>::new()),
         retry: RetryPolicy::default(),
+        admitted: true,
     }
 }
 
@@ -256,6 +284,15 @@ fn line(event: &Value) -> String {
         "llm/retry" => format!("{} {}", data["retry"], data["delayMs"]),
         "llm/retry-started" => data["retry"].to_string(),
         "request/header" => data["reason"].to_string(),
+        "approval/asked" => data["reason"].as_str().unwrap_or_default().to_owned(),
+        "approval/decided" => data["outcome"].as_str().unwrap().to_owned(),
+        "permission/preset" => data["preset"].as_str().unwrap().to_owned(),
+        "sandbox/mode" => data["mode"].as_str().unwrap().to_owned(),
+        "approval/policy" => data["policy"].as_str().unwrap().to_owned(),
+        "job/registered" => data["jobId"].as_str().unwrap().to_owned(),
+        "job/settled" => {
+            format!("{} {} {}", data["jobId"].as_str().unwrap(), data["status"], data["cause"])
+        }
         _ => String::new(),
     };
     let line = format!("{} {} {said}", event["seq"], event["type"].as_str().unwrap());

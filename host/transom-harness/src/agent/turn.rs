@@ -8,7 +8,7 @@ use super::{Agent, Assembly, Effect, Happened, Live, Token, calls::Calls, step::
 use crate::{
     chunk::LlmFailure,
     event::{Cause, Data, Target, TurnEnd},
-    message::Message,
+    message::{Message, Source},
     ports::RetryPolicy,
 };
 
@@ -82,6 +82,13 @@ impl Turn {
         }
     }
 
+    /// Takes back what is asked of people, in the sight of peers only: the log cannot be written.
+    pub(super) fn withdraw_asks(&self, out: &mut Vec<Effect>) {
+        if let At::Calls(calls) = &self.at {
+            calls.withdraw_asks(out);
+        }
+    }
+
     pub(super) fn error(&self, failure: LlmFailure) -> Live {
         Live::Error { turn: self.turn, step: self.step, failure, messages: self.claimed.clone() }
     }
@@ -91,6 +98,7 @@ impl Agent {
     pub(super) fn open_turn(&mut self, out: &mut Vec<Effect>, now: u64) -> Next {
         let turn = self.log.last_turn + 1;
         self.log.last_turn = turn;
+        self.streamed.clear();
         out.push(Effect::Append(self.log.append(now, &Data::TurnStart { turn })));
 
         let mut claimed = Vec::new();
@@ -133,8 +141,12 @@ impl Agent {
             outcome: None,
         };
         out.push(Effect::Append(self.log.append(now, &data)));
+        self.inbox_changed = true;
         let messages: Vec<_> = taken.iter().map(|message| message.id.clone()).collect();
         claimed.extend(messages.iter().cloned());
+        if taken.iter().any(|message| matches!(message.source, Source::User { .. })) {
+            self.refill_wakes();
+        }
         out.push(Effect::Live(Live::Claimed { turn, messages }));
         taken
     }
@@ -179,6 +191,12 @@ impl Agent {
             {
                 self.planned(out, now, turn, calls, &parallel)
             }
+            (At::Calls(calls), Happened::Judged(answered, judgement)) => {
+                self.judged(out, now, turn, calls, answered, judgement)
+            }
+            (At::Calls(calls), Happened::Decided { approval, outcome }) => {
+                self.decided(out, now, turn, calls, &approval, outcome)
+            }
             (At::Calls(calls), Happened::ToolEnded(answered, outcome)) => {
                 self.tool_ended(out, now, turn, calls, answered, outcome)
             }
@@ -200,8 +218,11 @@ impl Agent {
         messages: Vec<Arc<Message>>,
         assembly: Assembly,
     ) -> Next {
-        let Assembly { served, tools, retry } = assembly;
+        let Assembly { served, tools, retry, admitted } = assembly;
         turn.retry = retry;
+        if !admitted {
+            return self.close_turn(out, now, &turn, &TurnEnd::Blocked);
+        }
         let served = match served {
             Ok(served) => served,
             Err(failure) => {
@@ -268,9 +289,13 @@ impl Agent {
     ) -> Next {
         let data = Data::TurnEnd { turn: turn.turn, reason };
         out.push(Effect::Append(self.log.append(now, &data)));
+        self.last_end = Some(reason.clone());
         match reason {
             TurnEnd::Completed | TurnEnd::MaxTokens => Next::AnotherTurn,
-            TurnEnd::Aborted { .. } | TurnEnd::Error { .. } | TurnEnd::Interrupted => Next::Rest,
+            TurnEnd::Aborted { .. }
+            | TurnEnd::Blocked
+            | TurnEnd::Error { .. }
+            | TurnEnd::Interrupted => Next::Rest,
         }
     }
 
@@ -295,6 +320,7 @@ impl Agent {
             }
             At::Planning { calls, .. } => self.pump(out, now, turn, calls),
             At::Calls(mut calls) => {
+                self.abort_undecided(out, now, &mut calls);
                 // A second cancel may only shorten the wait.
                 let token = self.token();
                 calls.drain(out, token, drain_ms, first);

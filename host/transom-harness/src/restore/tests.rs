@@ -42,6 +42,7 @@ fn assembly() -> crate::agent::Assembly {
         }),
         tools: Arc::from(Vec::new()),
         retry: RetryPolicy::default(),
+        admitted: true,
     }
 }
 
@@ -113,7 +114,7 @@ fn kinds(closers: &[crate::event::Event]) -> Vec<String> {
         let value = parsed(&event.text);
         match value["data"]["error"]["code"].as_str() {
             Some(code) => format!("{} {code}", event.kind),
-            None => event.kind.to_owned(),
+            None => event.kind.to_string(),
         }
     };
     closers.iter().map(name).collect()

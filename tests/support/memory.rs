@@ -103,6 +103,7 @@ impl Memory {
             doors: vec!["sdk".to_owned()],
             route: transom_harness::ports::Route::default(),
             sessions_max: 10_000,
+            ..HostFacts::default()
         };
         let router = Router::new(facts, setup.agents, [7; 32]);
         runtime.spawn(Core::new(host.clone(), inbox, router, ports).run());
@@ -115,6 +116,7 @@ impl Memory {
             framing: built_in.framing,
             options: built_in.options.into(),
             reach: Reach::Owned,
+            answers: built_in.answers,
             directory,
         };
         let (input, reader) = tokio::io::duplex(PIPE_BYTES);

@@ -33,6 +33,7 @@ pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
     permissions::{Descriptor, Permissions},
+    queue::QueueAction,
 };
 
 /// What all agents of a host have in common.

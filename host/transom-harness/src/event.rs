@@ -465,6 +465,8 @@ pub enum HeaderReason {
 pub enum TitleSource {
     /// `fallback`: the first words that a person wrote (L-18).
     Fallback,
+    /// `user`: a person chose it.
+    User,
 }
 
 /// Whether a series of retries has an end (L-41).

@@ -17,6 +17,7 @@ pub mod restore;
 pub mod retry;
 pub mod system_prompt;
 mod title;
+pub mod vocabulary;
 
 use serde::Serialize;
 

@@ -127,6 +127,11 @@ impl Log {
             .find(|message| message.role == Role::Assistant && !message.content.is_empty())
     }
 
+    /// The number of the last turn; 0 before the first.
+    pub fn last_turn(&self) -> u64 {
+        self.last_turn
+    }
+
     /// The settings that the log holds.
     pub fn knobs(&self) -> &Knobs {
         &self.knobs

@@ -101,3 +101,6 @@ impl Access {
         unconfined: false,
     };
 }
+
+pub mod presets;
+pub mod rules;

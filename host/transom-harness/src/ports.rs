@@ -158,13 +158,14 @@ pub struct ToolCall {
 
 /// Whether a call may begin: arguments, rules and escalation, in the order of P-30.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "lives for one call")]
 pub enum Judgement {
     /// It runs with the access it has.
     Run,
     /// It does not run, and this is its result.
     Refuse(ToolOutcome),
     /// A person decides.
-    Ask(Wanted),
+    Ask(Box<Wanted>),
 }
 
 /// What is asked of a person, and what each answer comes to.

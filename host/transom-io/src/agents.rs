@@ -12,15 +12,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error};
 use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
     agent::{Assembly, Happened, Token},
     chunk::Chunk,
-    ports::{Append, Commit, Models, Sink, Stop, Store, StoreError, Tools},
+    jobs::JobChange,
+    ports::{
+        Append, AskRefused, Commit, Delegation, DelegationEvent, Models, Questions, Sink, Stop,
+        Store, StoreError, Subagents, Tools,
+    },
 };
-use transom_router::{Answer, AskId, Claimed, Effect, Event, Facts, Question, Router};
+use transom_router::{
+    Answer, AskId, Claimed, Effect, Event, Facts, Question, QuestionId, Router, RunId,
+};
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
 const BATCH: usize = 256;
@@ -44,20 +51,25 @@ impl Ports {
     }
 }
 
+type AnswerSink = Sink<Result<String, AskRefused>>;
+
 /// The way into the loop, for carriers, peers and ports. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Host {
     inbox: mpsc::UnboundedSender<Message>,
     connections: Arc<AtomicU64>,
+    /// Delegations and questions so far.
+    asked: Arc<AtomicU64>,
 }
 
 /// The other end of `Host`.
 #[derive(Debug)]
 pub struct Inbox(mpsc::UnboundedReceiver<Message>);
 
-#[derive(Debug)]
 enum Message {
     Event(Event),
+    Delegate { run: RunId, delegation: Delegation, sink: Sink<DelegationEvent> },
+    Question { question: QuestionId, session: SessionId, questions: Value, sink: AnswerSink },
     Attach { connection: ConnectionId, facts: Facts, link: Link },
     Shutdown(oneshot::Sender<Vec<String>>),
 }
@@ -90,13 +102,24 @@ impl Host {
     )]
     pub fn new() -> (Host, Inbox) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Host { inbox: sender, connections: Arc::default() }, Inbox(receiver))
+        (
+            Host { inbox: sender, connections: Arc::default(), asked: Arc::default() },
+            Inbox(receiver),
+        )
     }
 
     /// Where the store reports its commits.
     pub fn commits(&self) -> Sink<Commit> {
         let host = self.clone();
         Box::new(move |commit| host.send(Event::Committed(commit)))
+    }
+
+    /// Where tools report what has become of jobs.
+    pub fn jobs(&self) -> Arc<dyn Fn(SessionId, JobChange) + Send + Sync> {
+        let host = self.clone();
+        Arc::new(move |session, change| {
+            host.send(Event::Happened { session, happened: Happened::Job(change) });
+        })
     }
 
     /// Joins the host as a peer. Frames sent from here have passed the door's policy already.
@@ -118,6 +141,10 @@ impl Host {
         let (done, over) = oneshot::channel();
         self.tell(Message::Shutdown(done));
         over.await.unwrap_or_default()
+    }
+
+    fn next(&self) -> u64 {
+        self.asked.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     fn send(&self, event: Event) {
@@ -154,6 +181,38 @@ impl Attached {
     }
 }
 
+/// This host's own sessions take work from one another (L-66).
+impl Subagents for Host {
+    fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop> {
+        let run = RunId(self.next());
+        self.tell(Message::Delegate { run, delegation, sink });
+        Box::new(Withdraw { host: self.clone(), event: move || Event::StopDelegation { run } })
+    }
+}
+
+/// The person behind a session is reached through its peers (L-65).
+impl Questions for Host {
+    fn ask(&self, session: &SessionId, questions: Value, sink: AnswerSink) -> Box<dyn Stop> {
+        let question = QuestionId(self.next());
+        self.tell(Message::Question { question, session: session.clone(), questions, sink });
+        Box::new(Withdraw {
+            host: self.clone(),
+            event: move || Event::WithdrawQuestion { question },
+        })
+    }
+}
+
+struct Withdraw<F> {
+    host: Host,
+    event: F,
+}
+
+impl<F: Fn() -> Event + Send + Sync> Stop for Withdraw<F> {
+    fn stop(&self) {
+        self.host.send((self.event)());
+    }
+}
+
 /// The task that owns the router.
 pub struct Core {
     inbox: mpsc::UnboundedReceiver<Message>,
@@ -163,6 +222,10 @@ pub struct Core {
     links: HashMap<ConnectionId, Link>,
     /// Model attempts and tool calls that run, so that they can be told to stop.
     running: HashMap<(SessionId, Token), Box<dyn Stop>>,
+    /// Who waits for what becomes of a delegation.
+    delegations: HashMap<RunId, Sink<DelegationEvent>>,
+    /// Who waits for an answer.
+    questions: HashMap<QuestionId, AnswerSink>,
     appends: Vec<Append>,
     /// What effects led to, before anything else is heard.
     next: VecDeque<Event>,
@@ -179,6 +242,8 @@ impl Core {
             ports,
             links: HashMap::new(),
             running: HashMap::new(),
+            delegations: HashMap::new(),
+            questions: HashMap::new(),
             appends: Vec::new(),
             next: VecDeque::new(),
             ending: Vec::new(),
@@ -203,6 +268,14 @@ impl Core {
     fn hear(&mut self, effects: &mut Vec<Effect>, now: u64, message: Message) {
         match message {
             Message::Event(event) => self.next.push_back(event),
+            Message::Delegate { run, delegation, sink } => {
+                self.delegations.insert(run, sink);
+                self.next.push_back(Event::Delegate { run, delegation });
+            }
+            Message::Question { question, session, questions, sink } => {
+                self.questions.insert(question, sink);
+                self.next.push_back(Event::Question { question, session, questions });
+            }
             Message::Attach { connection, facts, link } => {
                 self.links.insert(connection, link);
                 self.next.push_back(Event::Connected { connection, facts });
@@ -232,6 +305,9 @@ impl Core {
             | Happened::Assembled(..)
             | Happened::Timer(_)
             | Happened::Planned(..)
+            | Happened::Judged(..)
+            | Happened::Decided { .. }
+            | Happened::Job(_)
             | Happened::StoreFailed(_) => {}
         }
     }
@@ -252,7 +328,8 @@ impl Core {
                 let served = models.serve(&route);
                 let provider = served.as_ref().map_or("", |served| served.provider.as_str());
                 let retry = models.retry_policy(provider);
-                let assembly = Assembly { tools: self.ports.tools.specs(), retry, served };
+                let tools = self.ports.tools.specs();
+                let assembly = Assembly { tools, retry, served, admitted: true };
                 self.happens(session, Happened::Assembled(token, assembly));
             }
             Effect::PlanCalls { session, token, calls } => {
@@ -270,6 +347,28 @@ impl Core {
                 });
                 let stop = self.ports.models_of(&door).call(request, sink);
                 self.running.insert((session, token), stop);
+            }
+            Effect::Judge { session, token, call } => {
+                let host = self.host.clone();
+                let sink = Box::new(move |judgement| {
+                    let happened = Happened::Judged(token, judgement);
+                    host.send(Event::Happened { session: session.clone(), happened });
+                });
+                self.ports.tools.judge(call, sink);
+            }
+            Effect::Delegated { run, event } => {
+                let over = !matches!(event, DelegationEvent::Started { .. });
+                if let Some(sink) = self.delegations.get(&run) {
+                    sink(event);
+                }
+                if over {
+                    self.delegations.remove(&run);
+                }
+            }
+            Effect::Answer { question, answer } => {
+                if let Some(sink) = self.questions.remove(&question) {
+                    sink(answer);
+                }
             }
             Effect::RunTool { session, token, call } => {
                 let (host, heard) = (self.host.clone(), session.clone());
@@ -329,8 +428,8 @@ impl Core {
                 self.answer_later(ask, move |store| Answer::Claimed(claim(store, &id)));
             }
             // A path of the peer's choice may lie on a disk that does not answer.
-            Question::IsDirectory(path) => {
-                self.answer_later(ask, move |_| Answer::Directory(Path::new(&path).is_dir()));
+            Question::Directory(path) => {
+                self.answer_later(ask, move |_| Answer::Directory(directory(&path)));
             }
             Question::Serve { door, route } => {
                 let answer = Answer::Served(self.ports.models_of(&door).serve(&route));
@@ -349,6 +448,12 @@ impl Core {
             host.send(Event::Answered { ask, answer: read(store.as_ref()) });
         });
     }
+}
+
+/// The directory at `path`, without links.
+fn directory(path: &str) -> Option<String> {
+    let found = Path::new(path).canonicalize().ok().filter(|found| found.is_dir())?;
+    Some(found.display().to_string())
 }
 
 /// Claims first and looks then, so that nobody can store the session in between.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use transom_connection::codec::{CodecError, CodecSource, Fields, Framing, Setup};
+use transom_doors::Answers;
 use transom_policy::Policy;
 use transom_router::{Facts, Reach};
 
@@ -21,6 +22,8 @@ pub struct OpenDoor {
     pub options: Arc<str>,
     /// Which sessions its connections may act on.
     pub reach: Reach,
+    /// Whose asks its peers answer.
+    pub answers: Answers,
     /// The host's working directory; absolute.
     pub directory: Arc<str>,
 }
@@ -62,6 +65,11 @@ impl OpenDoor {
         Facts {
             door: Arc::clone(&self.name),
             reach: self.reach,
+            answers: match self.answers {
+                Answers::Never => transom_router::Answers::Never,
+                Answers::Owned => transom_router::Answers::Owned,
+                Answers::Always => transom_router::Answers::Always,
+            },
             live_notices_max: usize::try_from(limits.live_notices_max).unwrap_or(usize::MAX),
             sessions_max: usize::try_from(limits.sessions_max).unwrap_or(usize::MAX),
         }

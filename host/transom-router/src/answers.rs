@@ -10,12 +10,13 @@ use transom_harness::{
 };
 
 use crate::{
-    Answer, AskId, Claimed, Effect, Question, Reach,
+    Answer, AskId, Claimed, Effect, Question, Reach, RunId,
+    forks::Forking,
+    openings::{exists, live_elsewhere},
     peer::Asked,
     request::{List, Want},
     router::{Router, not_found},
     row::{self, Checked, Listing, Row},
-    sessions::{exists, live_elsewhere},
 };
 
 /// Events in one answer to `session/read`.
@@ -32,6 +33,11 @@ pub(crate) enum Pending {
     Open(SessionId),
     /// The whole log of a session that is to be continued.
     Restore(SessionId, StoredSession),
+    /// The directory of a session that is being opened.
+    Workspace(SessionId),
+    Delegate(RunId),
+    ForkRead(Forking),
+    ForkClaim(Forking, Vec<Arc<str>>),
     Check(Asked),
     List(Asked, List),
     Read {
@@ -59,6 +65,18 @@ impl Router {
             (Pending::Restore(id, stored), Answer::Events(events)) => {
                 self.restore(out, now, &id, &stored, events);
             }
+            (Pending::Workspace(id), Answer::Directory(found)) => {
+                self.workspace_looked_at(out, &id, found);
+            }
+            (Pending::Delegate(run), Answer::Claimed(claimed)) => {
+                self.delegation_claimed(out, now, run, claimed);
+            }
+            (Pending::ForkRead(forking), Answer::Events(events)) => {
+                self.fork_read(out, forking, events);
+            }
+            (Pending::ForkClaim(forking, events), Answer::Claimed(claimed)) => {
+                self.fork_claimed(out, now, forking, &events, claimed);
+            }
             (Pending::Check(asked), Answer::Served(served)) => match served {
                 Ok(served) => {
                     self.give(
@@ -82,8 +100,8 @@ impl Router {
                 }
                 Err(error) => self.refuse(out, &asked, &store_failed(&error)),
             },
-            (Pending::Directory { asked, session, path, set }, Answer::Directory(exists)) => {
-                self.directory_looked_at(out, now, &session, asked, (path, set), exists);
+            (Pending::Directory { asked, session, path, set }, Answer::Directory(found)) => {
+                self.directory_looked_at(out, now, &session, asked, (path, set), found);
             }
             (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
                 self.caught_up(out, connection, &session, events);
@@ -97,7 +115,15 @@ impl Router {
         let failure =
             Failure::new(Code::Unexpected, "the host answered a question that nobody had asked");
         match pending {
-            Pending::Open(id) | Pending::Restore(id, _) => self.fail_opening(out, &id, &failure),
+            Pending::Open(id) | Pending::Restore(id, _) | Pending::Workspace(id) => {
+                self.fail_opening(out, &id, &failure);
+            }
+            Pending::Delegate(run) => {
+                self.delegation_claimed(out, 0, run, Err(StoreError::Io(failure.message)));
+            }
+            Pending::ForkRead(forking) | Pending::ForkClaim(forking, _) => {
+                self.refuse(out, &forking.asked, &failure);
+            }
             Pending::Check(asked)
             | Pending::List(asked, _)
             | Pending::Read { asked, .. }
@@ -251,6 +277,6 @@ impl Router {
     }
 }
 
-fn store_failed(error: &StoreError) -> Failure {
+pub(crate) fn store_failed(error: &StoreError) -> Failure {
     Failure::new(Code::StoreFailed, error.to_string())
 }

@@ -26,7 +26,7 @@ impl Router {
         let path = wanted.set.as_deref().map_or(current.clone(), |path| absolute(&current, path));
         let pending =
             Pending::Directory { asked, session: id.clone(), path: path.clone(), set: wanted.set };
-        self.ask(out, Question::IsDirectory(path), pending);
+        self.ask(out, Question::Directory(path), pending);
     }
 
     /// Goes on once it is known whether a directory stands at `path`. `set` is the path as it was given.
@@ -37,11 +37,11 @@ impl Router {
         id: &SessionId,
         asked: Asked,
         looked: (String, Option<String>),
-        exists: bool,
+        found: Option<String>,
     ) {
         let session = self.sessions.get_mut(id);
         let waiting = session.and_then(|session| session.waiting.take()).unwrap_or_default();
-        self.answer_directory(out, now, id, asked, looked, exists);
+        self.answer_directory(out, now, id, asked, looked, found);
         self.resume_waiting(out, now, waiting);
     }
 
@@ -52,14 +52,17 @@ impl Router {
         id: &SessionId,
         asked: Asked,
         (path, set): (String, Option<String>),
-        exists: bool,
+        found: Option<String>,
     ) {
-        let cwd = match (set, exists) {
-            (Some(given), false) => {
+        let cwd = match (set, found) {
+            (Some(given), None) => {
                 let text = format!("working-directory: directory does not exist: {given:?}");
                 return self.refuse(out, &asked, &Failure::new(Code::Invalid, text));
             }
-            (Some(_), true) => {
+            (Some(_), Some(found)) => {
+                if let Some(failure) = self.outside_workspaces("session/directory", &found) {
+                    return self.refuse(out, &asked, &failure);
+                }
                 let set = |agent: &mut agent::Agent, effects: &mut Vec<_>| {
                     agent.set_directory(effects, now, &path)
                 };
@@ -69,9 +72,9 @@ impl Router {
                     None => return self.refuse(out, &asked, &disposed(id)),
                 }
             }
-            (None, true) => path,
+            (None, Some(_)) => path,
             // What was set has been removed meanwhile: the session's first directory counts.
-            (None, false) => {
+            (None, None) => {
                 let first =
                     self.sessions.get(id).and_then(|session| session.agent.header().cwd.clone());
                 first.unwrap_or(path)

@@ -2,21 +2,33 @@
 //! notices and replies in release order. A machine: no clock, no I/O; `transom-io` drives it.
 
 mod answers;
+mod asks;
+mod commits;
+mod delegations;
 mod directory;
+mod forks;
+mod inbox;
+mod openings;
 mod peer;
+mod permissions;
+mod projections;
+mod questions;
 mod release;
 mod request;
 mod router;
 mod row;
 mod sessions;
+mod showing;
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use transom_frame::{ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{Happened, Token},
     ports::{
-        Append, Commit, ModelRequest, Page, Route, Served, StoreError, StoredSession, ToolCall,
+        Append, AskRefused, Commit, Delegation, DelegationEvent, ModelRequest, Page, Route, Served,
+        StoreError, StoredSession, ToolCall,
     },
 };
 
@@ -74,6 +86,32 @@ pub enum Event {
         /// Of the kind that the question asks for.
         answer: Answer,
     },
+    /// A call hands work to a session of this host's own (L-66).
+    Delegate {
+        /// New in this process.
+        run: RunId,
+        /// What is handed on.
+        delegation: Delegation,
+    },
+    /// Nobody wants the run any more; it ends as aborted.
+    StopDelegation {
+        /// That of `Delegate`.
+        run: RunId,
+    },
+    /// A call has a question for the person behind its session (L-65).
+    Question {
+        /// New in this process.
+        question: QuestionId,
+        /// The session that asks.
+        session: SessionId,
+        /// The array of L-65, not checked yet.
+        questions: Value,
+    },
+    /// Nobody wants the answer any more.
+    WithdrawQuestion {
+        /// That of `Question`.
+        question: QuestionId,
+    },
     /// The host goes away: everything is disposed, nothing is opened any more.
     Shutdown,
 }
@@ -82,6 +120,26 @@ pub enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AskId(pub u64);
 
+/// Names a delegation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunId(pub u64);
+
+/// Names a question of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct QuestionId(pub u64);
+
+/// Whose asks a door answers (decision 8). It is data of the door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Answers {
+    /// Nobody's.
+    #[default]
+    Never,
+    /// Those of sessions that its connection owns, while it is subscribed to `asks`.
+    Owned,
+    /// Everybody's, also with nobody connected (B-136).
+    Always,
+}
+
 /// What the host vouches for about a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -89,6 +147,8 @@ pub struct Facts {
     pub door: Arc<str>,
     /// Fixed by the door's configuration.
     pub reach: Reach,
+    /// Fixed by the door's configuration.
+    pub answers: Answers,
     /// Frames that may wait for a slow peer before it is let go.
     pub live_notices_max: usize,
     /// Live sessions that may have been opened through the door, by all its connections together.
@@ -161,6 +221,29 @@ pub enum Effect {
         /// Name and raw arguments of each, in the model's order.
         calls: Vec<(String, String)>,
     },
+    /// Find out whether a call may begin (P-30).
+    Judge {
+        /// The session that called.
+        session: SessionId,
+        /// Comes back in `Happened::Judged`.
+        token: Token,
+        /// Its `tool/call` event is appended.
+        call: ToolCall,
+    },
+    /// Say what has become of a delegation.
+    Delegated {
+        /// That of `Event::Delegate`.
+        run: RunId,
+        /// `Refused` and `Ended` are last.
+        event: DelegationEvent,
+    },
+    /// Give a question's answer to the call that has asked.
+    Answer {
+        /// That of `Event::Question`.
+        question: QuestionId,
+        /// JSON text of `{answers: […]}`, or why there is none.
+        answer: Result<String, AskRefused>,
+    },
     /// Start a tool call; its outcome comes back under the token.
     RunTool {
         /// The session that called.
@@ -231,8 +314,8 @@ pub enum Question {
     },
     /// All stored sessions.
     List,
-    /// Whether a directory stands at this path.
-    IsDirectory(String),
+    /// The directory that stands at this path, wherever its links lead.
+    Directory(String),
     /// Which model answers for the route, as this door maps it.
     Serve {
         /// The door whose route map counts.
@@ -260,8 +343,8 @@ pub enum Answer {
     Events(Result<Vec<Arc<str>>, StoreError>),
     /// To `Question::List`; sessions that live unstored are not in it.
     Listed(Result<Vec<StoredSession>, StoreError>),
-    /// To `Question::IsDirectory`; `false` also for a path that cannot be read.
-    Directory(bool),
+    /// To `Question::Directory`: its path without links; `None` also for one that cannot be read.
+    Directory(Option<String>),
     /// To `Question::Serve`; the failure is for the peer.
     Served(Result<Served, Failure>),
 }

@@ -34,6 +34,12 @@ pub(crate) enum Item {
         request: Frame,
         reply: Frame,
     },
+    /// Somebody is asked to decide.
+    AskOpened {
+        session: SessionId,
+        ask: String,
+        body: Arc<str>,
+    },
     /// The session left the registries; nothing of it follows.
     Left {
         session: SessionId,

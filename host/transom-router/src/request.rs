@@ -2,7 +2,7 @@
 //! refused with the member and what would be right.
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use transom_frame::{Code, Failure, Frame};
 use transom_harness::{
     block::{Block, compact},
@@ -17,12 +17,18 @@ pub(crate) enum Request {
     SessionOpen(Open),
     SessionPrompt(Prompt),
     SessionCancel(Cancel),
-    SessionWait,
+    SessionWait { descendants: bool },
     SessionClose,
     SessionDescribe,
     SessionList(List),
     SessionRead(Read),
     SessionDirectory(Directory),
+    SessionPermissions(Permissions),
+    SessionQueue(Queue),
+    SessionRename(Rename),
+    SessionFork(Fork),
+    AskAnswer(AskAnswer),
+    AskSettle(AskSettle),
     ModelsCheck(Route),
     Subscribe(Subscribe),
     Unsubscribe(Unsubscribe),
@@ -65,14 +71,14 @@ pub(crate) enum OwnerWish {
 #[derive(Debug)]
 pub(crate) struct Prompt {
     pub(crate) content: Vec<Block>,
-    pub(crate) mode: Mode,
+    pub(crate) mode: PromptMode,
     pub(crate) rpc_id: Option<String>,
     pub(crate) client_time_zone: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
+pub(crate) enum PromptMode {
     #[default]
     Queue,
     Steer,
@@ -84,7 +90,7 @@ struct RawPrompt<'a> {
     #[serde(borrow)]
     content: &'a RawValue,
     #[serde(default)]
-    mode: Mode,
+    mode: PromptMode,
     source: Option<PromptSource>,
 }
 
@@ -110,7 +116,6 @@ pub(crate) enum Fate {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(dead_code, reason = "there are no descendants yet; the member is checked all the same")]
 struct Wait {
     #[serde(default)]
     descendants: bool,
@@ -138,6 +143,69 @@ pub(crate) struct Read {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Directory {
     pub(crate) set: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Permissions {
+    /// Name of a preset.
+    pub(crate) set: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Queue {
+    pub(crate) item_id: String,
+    pub(crate) action: QueueAction,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(crate) enum QueueAction {
+    Edit { content: Vec<Block> },
+    Remove,
+    Steer,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rename {
+    pub(crate) title: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Fork {
+    /// The cut is behind the first turn that ends at or after this; without it, behind the last.
+    pub(crate) at_seq: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AskAnswer {
+    pub(crate) ask_id: String,
+    #[serde(default)]
+    pub(crate) value: Option<Value>,
+    pub(crate) error: Option<AskError>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct AskError {
+    pub(crate) code: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AskSettle {
+    pub(crate) ask_id: String,
+    pub(crate) outcome: Settled,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Settled {
+    Cancelled,
+    Unavailable,
 }
 
 #[derive(Debug, Deserialize)]
@@ -171,6 +239,10 @@ pub(crate) enum Topic {
     Sessions,
     Errors,
     Subagents,
+    Asks,
+    Jobs,
+    Queue,
+    Projections,
 }
 
 #[derive(Debug, Deserialize)]
@@ -192,14 +264,20 @@ impl Request {
             "session/prompt" => Request::SessionPrompt(prompt(frame)?),
             "session/cancel" => Request::SessionCancel(body(frame)?),
             "session/wait" => {
-                body::<Wait>(frame)?;
-                Request::SessionWait
+                let Wait { descendants } = body(frame)?;
+                Request::SessionWait { descendants }
             }
             "session/close" => empty(frame, Request::SessionClose)?,
             "session/describe" => empty(frame, Request::SessionDescribe)?,
             "session/list" => Request::SessionList(body(frame)?),
             "session/read" => Request::SessionRead(body(frame)?),
             "session/directory" => Request::SessionDirectory(body(frame)?),
+            "session/permissions" => Request::SessionPermissions(body(frame)?),
+            "session/queue" => Request::SessionQueue(body(frame)?),
+            "session/rename" => Request::SessionRename(body(frame)?),
+            "session/fork" => Request::SessionFork(body(frame)?),
+            "ask/answer" => Request::AskAnswer(body(frame)?),
+            "ask/settle" => Request::AskSettle(body(frame)?),
             "models/check" => Request::ModelsCheck(body(frame)?),
             "events/subscribe" => Request::Subscribe(body(frame)?),
             "events/unsubscribe" => Request::Unsubscribe(body(frame)?),

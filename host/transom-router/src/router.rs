@@ -8,25 +8,25 @@ use std::{
 use serde_json::json;
 use transom_frame::{Code, ConnectionId, Failure, Frame, FrameKind, SessionId};
 use transom_harness::{
-    agent::{self, AgentConfig, Delivery, InboxFate, Status},
+    agent::{self, AgentConfig, Delivery, InboxFate},
     chance::Chance,
     event::Cause,
     message::Source,
-    ports::{Page, Route},
+    permissions::{Mode, rules::Pattern},
+    ports::Route,
 };
 
 use crate::{
-    AskId, Effect, Event, Facts, Question, Reach,
-    answers::{Pending, READ_BYTES_MAX},
-    peer::{Asked, Peer, Pull, Subscription},
+    AskId, Effect, Event, Facts, Question, Reach, RunId,
+    answers::Pending,
+    asks::OpenAsk,
+    delegations::Run,
+    openings::Opening,
+    peer::{Asked, Peer},
     release::{Item, Release},
-    request::{Fate, Mode, Prompt, Request, Scope, Subscribe, Topic},
-    row::Baseline,
-    sessions::{Opening, Session},
+    request::{Fate, Prompt, PromptMode, Request, Scope, Subscribe},
+    sessions::Session,
 };
-
-/// Subscriptions of one connection: every event is held against each of them.
-const SUBSCRIPTIONS_MAX: usize = 64;
 
 /// SIGTERM to SIGKILL in a teardown, milliseconds (design §4).
 pub(crate) const TEARDOWN_KILL_MS: u64 = 300;
@@ -46,6 +46,28 @@ pub struct HostFacts {
     pub route: Route,
     /// Live sessions of the whole host (decision 58).
     pub sessions_max: usize,
+    /// A door is configured that answers every ask, also with nobody connected (P-14).
+    pub always_answered: bool,
+    /// The widest mode that a door may switch a session to (P-25).
+    pub ceiling: Mode,
+    /// The directories that sessions may use; empty: all (P-5).
+    pub workspaces: Vec<Pattern>,
+}
+
+impl Default for HostFacts {
+    /// A host without doors, in the root directory, that leaves everything open.
+    fn default() -> HostFacts {
+        HostFacts {
+            version: "0".into(),
+            directory: "/".into(),
+            doors: Vec::new(),
+            route: Route::default(),
+            sessions_max: 10_000,
+            always_answered: false,
+            ceiling: Mode::DangerFullAccess,
+            workspaces: Vec::new(),
+        }
+    }
 }
 
 /// Everything between doors and agents.
@@ -56,13 +78,16 @@ pub struct Router {
     pub(crate) chance: Chance,
     pub(crate) peers: BTreeMap<ConnectionId, Peer>,
     /// Peers that watch more than what they own.
-    broad: BTreeSet<ConnectionId>,
+    pub(crate) broad: BTreeSet<ConnectionId>,
     pub(crate) sessions: HashMap<SessionId, Session>,
     /// Live sessions by the door through which they were opened.
     pub(crate) by_door: HashMap<Arc<str>, usize>,
     pub(crate) opening: HashMap<SessionId, Opening>,
     pub(crate) release: Release,
     pub(crate) pending: HashMap<AskId, Pending>,
+    /// What people have not decided yet, oldest first.
+    pub(crate) open_asks: Vec<OpenAsk>,
+    pub(crate) runs: HashMap<RunId, Run>,
     asks: u64,
     pub(crate) lives: u64,
     /// Effects that wait until the events before them are durable (L-74), by the number of the last
@@ -93,6 +118,8 @@ impl Router {
             opening: HashMap::new(),
             release: Release::default(),
             pending: HashMap::new(),
+            open_asks: Vec::new(),
+            runs: HashMap::new(),
             asks: 0,
             lives: 0,
             deferred: BTreeMap::new(),
@@ -121,6 +148,12 @@ impl Router {
             Event::Committed(commit) => self.committed(out, now, commit),
             Event::Happened { session, happened } => self.happened(out, now, &session, happened),
             Event::Answered { ask, answer } => self.answered(out, now, ask, answer),
+            Event::Delegate { run, delegation } => self.delegate(out, run, delegation),
+            Event::StopDelegation { run } => self.stop_delegation(out, now, run),
+            Event::Question { question, session, questions } => {
+                self.question(out, question, &session, questions);
+            }
+            Event::WithdrawQuestion { question } => self.withdraw_question(out, question),
             Event::Shutdown => {
                 self.ending.get_or_insert_default();
                 let all: Vec<_> = self.sessions.keys().cloned().collect();
@@ -142,6 +175,7 @@ impl Router {
         // Waits are withdrawn with their connection; everything else runs to completion.
         for session in self.sessions.values_mut() {
             session.waits.retain(|asked| asked.connection != connection);
+            session.tree_waits.retain(|asked| asked.connection != connection);
         }
         self.dispose_owned(out, now, connection);
         self.finish_teardown(out, connection);
@@ -255,9 +289,15 @@ impl Router {
             Request::Unsubscribe(unsubscribe) => {
                 self.unsubscribe(out, &asked, &unsubscribe.subscription)
             }
+            Request::AskAnswer(answer) => self.answer_ask(out, now, asked, answer),
+            Request::AskSettle(settle) => self.settle_ask(out, now, asked, &settle),
             Request::SessionPrompt(_)
             | Request::SessionCancel(_)
-            | Request::SessionWait
+            | Request::SessionPermissions(_)
+            | Request::SessionQueue(_)
+            | Request::SessionRename(_)
+            | Request::SessionFork(_)
+            | Request::SessionWait { .. }
             | Request::SessionClose
             | Request::SessionDescribe
             | Request::SessionRead(_)
@@ -298,7 +338,13 @@ impl Router {
                 });
                 self.reply(out, &id, asked, "{}");
             }
-            Request::SessionWait => self.wait(out, &id, asked),
+            Request::SessionWait { descendants } => self.wait(out, &id, asked, descendants),
+            Request::SessionPermissions(wanted) => {
+                self.permissions(out, now, &id, asked, &wanted);
+            }
+            Request::SessionQueue(queue) => self.change_queue(out, now, &id, asked, queue),
+            Request::SessionRename(rename) => self.rename(out, now, &id, asked, &rename.title),
+            Request::SessionFork(fork) => self.fork(out, now, &id, asked, &fork),
             Request::SessionClose => {
                 if let Some(session) = self.sessions.get_mut(&id) {
                     session.closes.push(asked);
@@ -314,6 +360,8 @@ impl Router {
             | Request::SessionOpen(_)
             | Request::SessionList(_)
             | Request::ModelsCheck(_)
+            | Request::AskAnswer(_)
+            | Request::AskSettle(_)
             | Request::Unsubscribe(_) => {}
         }
     }
@@ -361,8 +409,8 @@ impl Router {
     ) {
         let Prompt { content, mode, rpc_id, client_time_zone } = prompt;
         let delivery = match mode {
-            Mode::Queue => Delivery::Followup,
-            Mode::Steer => Delivery::Steer,
+            PromptMode::Queue => Delivery::Followup,
+            PromptMode::Steer => Delivery::Steer,
         };
         let source = Source::User { rpc_id, client_time_zone };
         let result = self.with_agent(out, now, id, |agent, effects| {
@@ -378,56 +426,8 @@ impl Router {
         }
     }
 
-    fn subscribe(&mut self, out: &mut Vec<Effect>, asked: Asked, subscribe: Subscribe) {
-        let Subscribe { scope, topics } = subscribe;
-        let session = match scope {
-            Scope::Session | Scope::Tree => match self.session_of(&asked) {
-                Ok(id) => Some(id),
-                Err(failure) => return self.refuse(out, &asked, &failure),
-            },
-            Scope::All | Scope::Owned | Scope::Host => None,
-        };
-        let id = self.chance.uuid();
-        let subscription = Subscription { id: id.clone(), scope, session, topics };
-        let me = asked.connection;
-        let Some(peer) = self.peers.get_mut(&me) else { return };
-        if scope != Scope::Owned {
-            self.broad.insert(me);
-        }
-        if peer.subscriptions.len() >= SUBSCRIPTIONS_MAX {
-            let text = format!("a connection has {SUBSCRIPTIONS_MAX} subscriptions at most");
-            let failure = Failure::new(Code::Overloaded, text).with("limit", "subscriptions");
-            return self.refuse(out, &asked, &failure);
-        }
-        peer.subscriptions.push(subscription);
-
-        let mut sessions: Vec<_> = self.sessions.values().collect();
-        sessions.sort_by_key(|session| session.life);
-        let rows: Vec<_> = sessions
-            .into_iter()
-            .filter(|session| {
-                let topic = Topic::Events;
-                self.peers.get(&me).is_some_and(|peer| {
-                    peer.watches(me, session.agent.id(), &session.root, session.owner, topic)
-                })
-            })
-            .map(Baseline::of)
-            .collect();
-        let body =
-            json!({ "subscription": id, "sessions": rows, "asks": [], "queues": [], "jobs": [] })
-                .to_string();
-        self.give(out, me, Frame::reply(&asked.frame, None, body));
-    }
-
-    fn unsubscribe(&mut self, out: &mut Vec<Effect>, asked: &Asked, subscription: &str) {
-        if let Some(peer) = self.peers.get_mut(&asked.connection) {
-            peer.subscriptions.retain(|kept| kept.id != subscription);
-        }
-        self.give(out, asked.connection, Frame::reply(&asked.frame, None, "{}"));
-    }
-
     /// The session that a request names, if this connection may act on it.
-    fn session_of(&self, asked: &Asked) -> Result<SessionId, Failure> {
+    pub(crate) fn session_of(&self, asked: &Asked) -> Result<SessionId, Failure> {
         let Some(id) = &asked.frame.session else {
             return Err(Failure::invalid(&[&format!("{} needs a session", asked.frame.name)]));
         };
@@ -470,84 +470,6 @@ impl Router {
         let Some(peer) = self.peers.get_mut(&connection) else { return };
         let kept = peer.push(frame);
         self.after_push(out, connection, kept);
-    }
-
-    /// Shows a released item to whom it concerns.
-    pub(crate) fn show(&mut self, out: &mut Vec<Effect>, item: Item) {
-        match item {
-            Item::Event { session, seq, text } => {
-                if let Some(live) = self.sessions.get_mut(&session) {
-                    live.released = seq + 1;
-                }
-                for me in self.watchers(&session, Topic::Events) {
-                    let Some(peer) = self.peers.get_mut(&me) else { continue };
-                    let frame =
-                        || Frame::notice("session/event", Some(session.clone()), Arc::clone(&text));
-                    let kept = peer.push_event(&session, seq, frame);
-                    self.after_push(out, me, kept);
-                }
-            }
-            Item::Notice { session, topic, frame } => {
-                for me in self.watchers(&session, topic) {
-                    self.give(out, me, frame.clone());
-                }
-            }
-            Item::Status { session, status } => {
-                let Some(live) = self.sessions.get_mut(&session) else { return };
-                live.running = status == Status::Running;
-                let word = if live.running { "running" } else { "idle" };
-                let body = json!({ "status": word }).to_string();
-                let frame = Frame::notice("session/status", Some(session.clone()), body);
-                for me in self.watchers(&session, Topic::Status) {
-                    self.give(out, me, frame.clone());
-                }
-            }
-            Item::Reply { connection, reply, .. } => self.give(out, connection, reply),
-            Item::Left { session } => self.left(out, &session, None),
-        }
-    }
-
-    fn watchers(&self, session: &SessionId, topic: Topic) -> Vec<ConnectionId> {
-        let Some(live) = self.sessions.get(session) else { return Vec::new() };
-        let owner = live.owner.filter(|owner| !self.broad.contains(owner));
-        let candidates = self.broad.iter().copied().chain(owner);
-        candidates
-            .filter(|me| {
-                let peer = self.peers.get(me);
-                peer.is_some_and(|peer| peer.watches(*me, session, &live.root, live.owner, topic))
-            })
-            .collect()
-    }
-
-    fn after_push(&mut self, out: &mut Vec<Effect>, connection: ConnectionId, kept: bool) {
-        if kept {
-            self.with_peer(out, connection, |_| {});
-        } else if let Some(peer) = self.peers.get_mut(&connection) {
-            peer.closing = true;
-            let frame = peer.lagged_frame();
-            out.push(Effect::Deliver { connection, frame });
-        }
-    }
-
-    /// Changes a peer, then gives it what it can take.
-    pub(crate) fn with_peer(
-        &mut self,
-        out: &mut Vec<Effect>,
-        connection: ConnectionId,
-        change: impl FnOnce(&mut Peer),
-    ) {
-        let Some(peer) = self.peers.get_mut(&connection) else { return };
-        change(peer);
-        while let Some(pull) = self.peers.get_mut(&connection).and_then(Peer::pull) {
-            match pull {
-                Pull::Deliver(frame) => out.push(Effect::Deliver { connection, frame }),
-                Pull::Read { session, from, limit } => {
-                    let pending = Pending::CatchUp { connection, session: session.clone() };
-                    let page = Page { from, limit, bytes_max: READ_BYTES_MAX };
-                    self.ask(out, Question::Read { session, page }, pending);
-                }
-            }
-        }
     }
 
     pub(crate) fn ask(&mut self, out: &mut Vec<Effect>, question: Question, pending: Pending) {

@@ -2,7 +2,10 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use transom_harness::ports::{Route, Served, StoredSession};
+use transom_harness::{
+    header::Origin,
+    ports::{Route, Served, StoredSession},
+};
 
 use crate::sessions::Session;
 
@@ -34,6 +37,8 @@ pub(crate) struct Baseline {
     #[serde(skip_serializing_if = "Option::is_none")]
     parent_session_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     cwd: Option<String>,
 }
 
@@ -64,7 +69,7 @@ impl Row {
             blank: session.released == 0,
             cwd: header.cwd.clone(),
             parent_session_id: header.parent_session.as_ref().map(ToString::to_string),
-            origin: None,
+            origin: header.origin.map(|Origin::Subagent| "subagent".to_owned()),
         }
     }
 
@@ -93,6 +98,7 @@ impl Baseline {
             last_seq: last_seq(session.released),
             running: session.running,
             parent_session_id: header.parent_session.as_ref().map(ToString::to_string),
+            origin: header.origin,
             cwd: header.cwd.clone(),
         }
     }

@@ -12,10 +12,17 @@ use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
     chunk::{Chunk, Finish},
-    ports::{Append, Commit, Page, RetryPolicy, Route, Served, StoredSession, ToolOutcome},
+    permissions::Mode,
+    ports::{
+        Append, AskRefused, Commit, DelegationEvent, Judgement, Page, RetryPolicy, Route, Served,
+        StoredSession, ToolOutcome,
+    },
 };
 
-use crate::{Answer, Claimed, Effect, Event, Facts, HostFacts, Question, Reach, Router};
+use crate::{
+    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Question, QuestionId, Reach, Router,
+    RunId,
+};
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
 struct House {
@@ -37,15 +44,31 @@ struct House {
     timers: Vec<(SessionId, transom_harness::agent::Token, u64)>,
     quiesced: Vec<(u64, Vec<String>)>,
     quiet: Option<Vec<String>>,
+    /// What calls that are judged come to, in order; without any, they run.
+    judgements: VecDeque<Judgement>,
+    /// What delegations have come to.
+    delegated: Vec<(RunId, DelegationEvent)>,
+    /// What questions have come to.
+    answers: Vec<(QuestionId, Result<String, AskRefused>)>,
     next: u64,
 }
 
 fn facts(reach: Reach) -> Facts {
-    Facts { door: "sdk".into(), reach, live_notices_max: 8, sessions_max: 100 }
+    Facts {
+        door: "sdk".into(),
+        reach,
+        answers: Answers::Never,
+        live_notices_max: 8,
+        sessions_max: 100,
+    }
 }
 
 impl House {
     fn new() -> House {
+        House::with(AgentConfig::default())
+    }
+
+    fn with(config: AgentConfig) -> House {
         let host = HostFacts {
             version: "0".into(),
             directory: "/host".into(),
@@ -56,9 +79,12 @@ impl House {
                 ..Route::default()
             },
             sessions_max: 1000,
+            always_answered: false,
+            ceiling: Mode::DangerFullAccess,
+            workspaces: Vec::new(),
         };
         House {
-            router: Router::new(host, AgentConfig::default(), [3; 32]),
+            router: Router::new(host, config, [3; 32]),
             stored: Vec::new(),
             elsewhere: Vec::new(),
             log: Vec::new(),
@@ -72,6 +98,9 @@ impl House {
             timers: Vec::new(),
             quiesced: Vec::new(),
             quiet: None,
+            judgements: VecDeque::new(),
+            delegated: Vec::new(),
+            answers: Vec::new(),
             next: 0,
         }
     }
@@ -153,7 +182,9 @@ impl House {
                     }
                     Question::List => Answer::Listed(Ok(self.stored.clone())),
                     Question::Serve { .. } => Answer::Served(Ok(served())),
-                    Question::IsDirectory(path) => Answer::Directory(!path.contains("missing")),
+                    Question::Directory(path) => {
+                        Answer::Directory((!path.contains("missing")).then_some(path))
+                    }
                 };
                 Some(Event::Answered { ask, answer })
             }
@@ -162,6 +193,7 @@ impl House {
                     served: Ok(served()),
                     tools: Arc::from(Vec::new()),
                     retry: RetryPolicy::default(),
+                    admitted: true,
                 };
                 Some(Event::Happened { session, happened: Happened::Assembled(token, assembly) })
             }
@@ -172,6 +204,19 @@ impl House {
             Effect::CallModel { session, token, .. } => {
                 self.deeds.push(format!("call {session}"));
                 self.calls.push((session, token));
+                None
+            }
+            Effect::Judge { session, token, .. } => {
+                let judgement = self.judgements.pop_front().unwrap_or(Judgement::Run);
+                let happened = Happened::Judged(token, judgement);
+                Some(Event::Happened { session, happened })
+            }
+            Effect::Delegated { run, event } => {
+                self.delegated.push((run, event));
+                None
+            }
+            Effect::Answer { question, answer } => {
+                self.answers.push((question, answer));
                 None
             }
             Effect::RunTool { session, token, call } => {

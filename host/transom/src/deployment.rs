@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::runtime::Handle;
 use transom_config::manifest::{self, Carrier, Component, Durability, Manifest};
 use transom_connection::codec::{CodecSource, Framing};
-use transom_doors::{Door, DoorCodec};
+use transom_doors::{Answers, Door, DoorCodec};
 use transom_harness::{
     agent::AgentConfig,
     ports::{Models, Route, Store as _},
@@ -128,6 +128,7 @@ pub(crate) fn start(
             ..Route::default()
         },
         sessions_max: HOST_SESSIONS_MAX,
+        ..HostFacts::default()
     };
     let config = AgentConfig { prompt: prompt_sections(extras), ..AgentConfig::default() };
     let router = Router::new(facts, config, seed());
@@ -203,6 +204,7 @@ impl<'a> Plan<'a> {
             framing: built_in.map_or(Framing::Lines, |built_in| built_in.framing),
             options: serde_json::Value::Object(options).to_string().into(),
             reach,
+            answers: built_in.map_or(Answers::Never, |built_in| built_in.answers),
             directory: directory.display().to_string().into(),
         };
         open.try_out().with_context(|| {

@@ -296,7 +296,7 @@ impl Agent {
         now: u64,
         call: &mut Call,
         seq: u64,
-        wanted: Wanted,
+        wanted: Box<Wanted>,
     ) {
         let approval = self.chance.uuid();
         let data = Data::ApprovalAsked {
@@ -318,7 +318,7 @@ impl Agent {
             reason: wanted.reason.clone(),
             arguments: call.arguments.clone(),
         }));
-        call.state = State::Asking { seq, approval, wanted: Box::new(wanted) };
+        call.state = State::Asking { seq, approval, wanted };
     }
 
     /// Somebody has decided. A late word, or one about something else, changes nothing.

@@ -13,7 +13,7 @@ use crate::{
     message::{CONTEXT_PLUGIN, Form, Message, Role, Section, Source},
     permissions::{
         Access, ApprovalPolicy, Mode,
-        presets::{Defaults, Knobs, PRESETS, Setting, policy_changed},
+        presets::{Defaults, Knobs, PRESETS, Projection, Setting, policy_changed},
     },
 };
 
@@ -67,6 +67,11 @@ impl Agent {
     pub fn access(&self) -> Access {
         let (mode, policy) = self.log.knobs().effective(&self.config.permissions.defaults);
         Access { mode, policy, logged_mode: self.log.knobs().logged_mode(), unconfined: false }
+    }
+
+    /// The projection `permissions` (P-12).
+    pub fn permissions(&self) -> Projection {
+        self.log.knobs().projection(&self.config.permissions.defaults)
     }
 
     /// Writes the settings that a new session is born with (P-10). The events are to be stored before the session is

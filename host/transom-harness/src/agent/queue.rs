@@ -8,7 +8,7 @@ use transom_frame::{Code, Failure, MessageId};
 use super::{Agent, Effect, Live};
 use crate::{
     block::Block,
-    event::{Data, Discarded, Target},
+    event::{Data, Discarded, Target, TitleSource},
     message::Message,
 };
 
@@ -67,6 +67,19 @@ impl Agent {
         }
         self.show_queue(out);
         Ok(())
+    }
+
+    /// Gives the session another title, which must not be blank. Gives the event's `seq` (B-154).
+    pub fn rename(&mut self, out: &mut Vec<Effect>, now: u64, title: &str) -> Result<u64, Failure> {
+        if let Some(why) = &self.failure {
+            return Err(Failure::new(Code::StoreFailed, why.clone()));
+        }
+        let data = Data::SessionTitle { title, message_seqs: &[], source: TitleSource::User };
+        let event = self.log.append(now, &data);
+        let seq = event.seq;
+        out.push(Effect::Append(event));
+        self.log.titled = true;
+        Ok(seq)
     }
 
     #[expect(clippy::too_many_arguments, reason = "they are the members of one event")]

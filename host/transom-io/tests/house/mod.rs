@@ -76,6 +76,7 @@ pub(crate) fn start(directory: &Path, script: &str, pages_max: Option<u32>) -> H
         doors: vec!["frames".to_owned()],
         route: transom_harness::ports::Route::default(),
         sessions_max: 100,
+        ..HostFacts::default()
     };
     let router = Router::new(facts, AgentConfig::default(), [1; 32]);
     let file = directory.join("store.db");
@@ -116,6 +117,7 @@ pub(crate) fn frames_door(limits: &str) -> OpenDoor {
         framing: built_in.framing,
         options: "{}".into(),
         reach: Reach::All,
+        answers: built_in.answers,
         directory: "/".into(),
     }
 }

@@ -15,14 +15,14 @@ fn asking(policy: ApprovalPolicy) -> AgentConfig {
 }
 
 fn wanted(begun: bool) -> Judgement {
-    Judgement::Ask(Wanted {
+    Judgement::Ask(Box::new(Wanted {
         reason: Some("because".to_owned()),
         granted: Access { mode: Mode::DangerFullAccess, ..Access::FULL },
         rejected: ToolOutcome::error("rejected", None),
         cancelled: ToolOutcome::error("cancelled", None),
         unavailable: ToolOutcome::error("unavailable", None),
         begun,
-    })
+    }))
 }
 
 /// An agent whose model has called `calls` tools, the first of which is to be judged.

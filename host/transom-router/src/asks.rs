@@ -1,0 +1,278 @@
+//! Asks as objects of the host (decision 9): who may answer one, how peers learn of it, and how an
+//! answer that does not fit is told apart from one that comes too late (P-14, P-15, B-136 to B-143).
+
+use serde_json::{Value, json};
+use transom_frame::{ConnectionId, Frame, SessionId};
+use transom_harness::{
+    agent::{Approval, Happened},
+    permissions::Outcome,
+};
+
+use crate::{
+    Answers, Effect, QuestionId,
+    peer::Asked,
+    questions::{self, Closed},
+    release::Item,
+    request::{AskAnswer, AskSettle, Settled, Topic},
+    router::Router,
+};
+
+/// An ask that nobody has decided yet.
+#[derive(Debug)]
+pub(crate) struct OpenAsk {
+    /// UUID v4; the `rpcId` of a browser.
+    pub(crate) id: String,
+    pub(crate) session: SessionId,
+    pub(crate) kind: Kind,
+    /// The notice was shown, so a baseline may have it (decision 1h).
+    pub(crate) shown: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Approval(Approval),
+    Question { question: QuestionId, questions: Value },
+}
+
+impl OpenAsk {
+    /// The body of `ask/opened`.
+    fn body(&self) -> Value {
+        match &self.kind {
+            Kind::Approval(approval) => {
+                let mut body = json!({
+                    "askId": self.id,
+                    "kind": "approval",
+                    "approvalId": approval.id,
+                    "toolName": approval.tool_name,
+                    "callId": approval.call_id,
+                    "arguments": approval.arguments,
+                });
+                if let Some(reason) = &approval.reason {
+                    body["reason"] = reason.as_str().into();
+                }
+                body
+            }
+            Kind::Question { questions, .. } => {
+                json!({ "askId": self.id, "kind": "question", "questions": questions })
+            }
+        }
+    }
+
+    /// What a baseline says of it.
+    pub(crate) fn baseline(&self) -> Value {
+        let mut body = self.body();
+        body["sessionId"] = self.session.as_str().into();
+        body
+    }
+
+    fn is_approval(&self, approval: &str) -> bool {
+        matches!(&self.kind, Kind::Approval(asked) if asked.id == approval)
+    }
+}
+
+impl Router {
+    /// Whether anybody would answer what this session asks (P-14).
+    pub(crate) fn has_answerer(&self, session: &SessionId) -> bool {
+        if self.host.always_answered {
+            return true;
+        }
+        let Some(live) = self.sessions.get(session) else { return false };
+        let Some((owner, peer)) = live.owner.and_then(|id| self.peers.get(&id).map(|p| (id, p)))
+        else {
+            return false;
+        };
+        peer.facts.answers != Answers::Never
+            && peer.watches(owner, session, &live.root, live.owner, Topic::Asks)
+    }
+
+    /// Puts a call to whoever decides; without anybody, that is the answer.
+    pub(crate) fn open_approval(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        session: &SessionId,
+        approval: Approval,
+    ) {
+        if !self.has_answerer(session) {
+            let approval = approval.id;
+            let outcome = Outcome::Unavailable;
+            return self.happened(out, now, session, Happened::Decided { approval, outcome });
+        }
+        self.open_ask(out, session, Kind::Approval(approval));
+    }
+
+    pub(crate) fn open_ask(&mut self, out: &mut Vec<Effect>, session: &SessionId, kind: Kind) {
+        let ask = OpenAsk { id: self.chance.uuid(), session: session.clone(), kind, shown: false };
+        let item = Item::AskOpened {
+            session: session.clone(),
+            ask: ask.id.clone(),
+            body: ask.body().to_string().into(),
+        };
+        self.open_asks.push(ask);
+        self.push_item(out, session, item);
+    }
+
+    /// Removes an ask and tells peers how it came out.
+    pub(crate) fn close_ask(&mut self, out: &mut Vec<Effect>, ask: &str, outcome: &str) {
+        let Some(at) = self.open_asks.iter().position(|open| open.id == ask) else { return };
+        let OpenAsk { id, session, kind, .. } = self.open_asks.remove(at);
+        let mut body = json!({ "askId": id, "kind": "question", "outcome": outcome });
+        if let Kind::Approval(approval) = kind {
+            body["kind"] = "approval".into();
+            body["approvalId"] = approval.id.into();
+        }
+        let frame = Frame::notice("ask/closed", Some(session.clone()), body.to_string());
+        self.notice(out, &session, Topic::Asks, frame);
+    }
+
+    /// The agent has its decision, by whomever.
+    pub(crate) fn approval_decided(
+        &mut self,
+        out: &mut Vec<Effect>,
+        approval: &str,
+        outcome: Outcome,
+    ) {
+        let open = self.open_asks.iter().find(|ask| ask.is_approval(approval));
+        let Some(id) = open.map(|ask| ask.id.clone()) else { return };
+        let word = match outcome {
+            Outcome::AllowedOnce => "allowed-once",
+            Outcome::Rejected => "rejected",
+            Outcome::Cancelled => "cancelled",
+            Outcome::Unavailable => "unavailable",
+        };
+        self.close_ask(out, &id, word);
+    }
+
+    /// `ask/answer`: first whether anybody waits, then whether the answer fits (decision 10).
+    pub(crate) fn answer_ask(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        asked: Asked,
+        answer: AskAnswer,
+    ) {
+        let AskAnswer { ask_id, value, error } = answer;
+        let Some(ask) = self.answerable(asked.connection, &ask_id) else {
+            return self.receipt(out, None, asked, "not-pending");
+        };
+        let session = ask.session.clone();
+        let settled = match (&ask.kind, value, error) {
+            (_, Some(_), Some(_)) | (_, None, None) | (Kind::Approval(_), None, Some(_)) => None,
+            (Kind::Approval(approval), Some(value), None) => {
+                let fits = value["sessionId"] == session.as_str()
+                    && value["approvalId"] == approval.id.as_str();
+                let outcome = match value["outcome"].as_str() {
+                    Some("allowed-once") if fits => Some(Outcome::AllowedOnce),
+                    Some("rejected") if fits => Some(Outcome::Rejected),
+                    _ => None,
+                };
+                outcome.map(|outcome| {
+                    let approval = approval.id.clone();
+                    Either::Approval(Happened::Decided { approval, outcome })
+                })
+            }
+            (Kind::Question { question, questions }, Some(value), None) => {
+                questions::answer(&session, questions, &value)
+                    .map(|answer| Either::Question(*question, Closed::Answered(answer)))
+            }
+            (Kind::Question { question, .. }, None, Some(error)) => (error.code == "cancelled")
+                .then_some(Either::Question(*question, Closed::Cancelled)),
+        };
+        match settled {
+            None => self.receipt(out, Some(&session), asked, "invalid"),
+            Some(Either::Approval(happened)) => {
+                self.happened(out, now, &session, happened);
+                self.receipt(out, Some(&session), asked, "accepted");
+            }
+            Some(Either::Question(question, closed)) => {
+                self.close_question(out, question, closed);
+                self.receipt(out, Some(&session), asked, "accepted");
+            }
+        }
+    }
+
+    /// `ask/settle`: the owner ends an ask without an answer.
+    pub(crate) fn settle_ask(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        asked: Asked,
+        settle: &AskSettle,
+    ) {
+        let owned = |session: &SessionId| {
+            self.sessions.get(session).is_some_and(|live| live.owner == Some(asked.connection))
+        };
+        let ask = self.open_asks.iter().find(|ask| ask.id == settle.ask_id && owned(&ask.session));
+        let Some(ask) = ask else { return self.receipt(out, None, asked, "not-pending") };
+        let session = ask.session.clone();
+        match &ask.kind {
+            Kind::Approval(approval) => {
+                let outcome = match settle.outcome {
+                    Settled::Cancelled => Outcome::Cancelled,
+                    Settled::Unavailable => Outcome::Unavailable,
+                };
+                let happened = Happened::Decided { approval: approval.id.clone(), outcome };
+                self.happened(out, now, &session, happened);
+            }
+            Kind::Question { question, .. } => {
+                let question = *question;
+                self.close_question(out, question, Closed::Withdrawn);
+            }
+        }
+        self.receipt(out, Some(&session), asked, "accepted");
+    }
+
+    /// The ask, if this connection is shown asks of its session.
+    fn answerable(&self, connection: ConnectionId, ask: &str) -> Option<&OpenAsk> {
+        let ask = self.open_asks.iter().find(|open| open.id == ask)?;
+        let live = self.sessions.get(&ask.session)?;
+        let peer = self.peers.get(&connection)?;
+        let owns = live.owner == Some(connection);
+        let may = match peer.facts.answers {
+            Answers::Always => true,
+            Answers::Owned => owns,
+            Answers::Never => false,
+        };
+        (may && (owns
+            || peer.watches(connection, &ask.session, &live.root, live.owner, Topic::Asks)))
+        .then_some(ask)
+    }
+
+    /// Says what became of an answer, behind what it has led to.
+    fn receipt(
+        &mut self,
+        out: &mut Vec<Effect>,
+        session: Option<&SessionId>,
+        asked: Asked,
+        receipt: &str,
+    ) {
+        let body = json!({ "receipt": receipt }).to_string();
+        match session {
+            Some(session) => self.reply(out, session, asked, body),
+            None => self.give(out, asked.connection, Frame::reply(&asked.frame, None, body)),
+        }
+    }
+
+    /// Ends what a session that has left still asks.
+    pub(crate) fn close_asks_of(&mut self, out: &mut Vec<Effect>, session: &SessionId) {
+        let open = self.open_asks.iter().filter(|ask| ask.session == *session);
+        let open: Vec<_> = open
+            .map(|ask| match &ask.kind {
+                Kind::Approval(_) => (ask.id.clone(), None),
+                Kind::Question { question, .. } => (ask.id.clone(), Some(*question)),
+            })
+            .collect();
+        for (ask, question) in open {
+            match question {
+                Some(question) => self.close_question(out, question, Closed::Withdrawn),
+                None => self.close_ask(out, &ask, "cancelled"),
+            }
+        }
+    }
+}
+
+/// What an answer settles.
+enum Either {
+    Approval(Happened),
+    Question(QuestionId, Closed),
+}

@@ -1,0 +1,214 @@
+//! Sessions on their way to life: opened new, joined live, or gone on with from the store (S-61, S-121, L-80).
+
+use std::sync::Arc;
+
+use serde_json::json;
+use transom_frame::{Code, Failure, SessionId};
+use transom_harness::{agent::Agent, chance::Chance, event::Event, header::Header};
+
+use crate::{
+    Effect, Question, Reach,
+    answers::Pending,
+    peer::Asked,
+    request::{Mint, Open, OwnerWish, Request, Want},
+    router::{Router, not_found, shutting_down},
+    row::last_seq,
+    sessions::Session,
+};
+
+/// A session whose id is being looked up.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) asked: Asked,
+    pub(crate) open: Open,
+    pub(crate) waiting: Vec<(Asked, Request)>,
+}
+
+impl Router {
+    pub(crate) fn open(&mut self, out: &mut Vec<Effect>, asked: Asked, open: Open) {
+        if let Err(failure) = self.may_open(&asked, &open) {
+            return self.refuse(out, &asked, &failure);
+        }
+        let id = match (&asked.frame.session, open.mint) {
+            (Some(id), None) => id.clone(),
+            (None, Some(Mint::Uuid)) => self.chance.uuid().into(),
+            (None, Some(Mint::SessionUuid)) => format!("session-{}", self.chance.uuid()).into(),
+            (Some(_), Some(_)) => {
+                let issue = "a session is either named by the frame or minted, not both";
+                return self.refuse(out, &asked, &Failure::invalid(&[issue]));
+            }
+            (None, None) => {
+                let issue = "session/open needs a session in the frame, or `mint`";
+                return self.refuse(out, &asked, &Failure::invalid(&[issue]));
+            }
+        };
+        if id.as_str().is_empty() {
+            return self.refuse(
+                out,
+                &asked,
+                &Failure::invalid(&["a session id must not be empty"]),
+            );
+        }
+        if self.opening.contains_key(&id) {
+            return self.refuse(out, &asked, &exists(&id));
+        }
+        if self.sessions.contains_key(&id) {
+            return self.open_live(out, asked, &open, &id);
+        }
+        let cwd = open.cwd.clone().unwrap_or_else(|| self.host.directory.to_string());
+        self.opening.insert(id.clone(), Opening { asked, open, waiting: Vec::new() });
+        if self.host.workspaces.is_empty() {
+            self.ask(out, Question::Claim(id.clone()), Pending::Open(id));
+        } else {
+            self.ask(out, Question::Directory(cwd), Pending::Workspace(id));
+        }
+    }
+
+    /// Where sessions may work only in some directories, that is looked at before anything else (P-5).
+    pub(crate) fn workspace_looked_at(
+        &mut self,
+        out: &mut Vec<Effect>,
+        id: &SessionId,
+        found: Option<String>,
+    ) {
+        let Some(opening) = self.opening.get(id) else { return };
+        let cwd = opening.open.cwd.clone().unwrap_or_else(|| self.host.directory.to_string());
+        match self.outside_workspaces("session/open", &found.unwrap_or(cwd)) {
+            Some(failure) => self.fail_opening(out, id, &failure),
+            None => self.ask(out, Question::Claim(id.clone()), Pending::Open(id.clone())),
+        }
+    }
+
+    fn may_open(&self, asked: &Asked, wanted: &Open) -> Result<(), Failure> {
+        if let Some(cwd) = &wanted.cwd
+            && !cwd.starts_with('/')
+        {
+            let text = format!("session header cwd must be an absolute path, got \"{cwd}\"");
+            return Err(Failure::invalid(&[&text]));
+        }
+        let Some(peer) = self.peers.get(&asked.connection) else { return Ok(()) };
+        if wanted.owner == OwnerWish::Host && peer.facts.reach == Reach::Owned {
+            let text = "this door may open sessions for its own connection only";
+            return Err(Failure::new(Code::Denied, text).with("frame", "session/open"));
+        }
+        let door = &peer.facts.door;
+        let open = self.by_door.get(door).copied().unwrap_or_default();
+        if open >= peer.facts.sessions_max {
+            let text = format!("door {door} has {open} live sessions, the most it may have");
+            return Err(Failure::new(Code::Overloaded, text).with("limit", "sessions-max"));
+        }
+        if self.sessions.len() >= self.host.sessions_max {
+            let text =
+                format!("the host has {} sessions, the most it may have", self.host.sessions_max);
+            return Err(Failure::new(Code::Overloaded, text).with("limit", "host-sessions-max"));
+        }
+        Ok(())
+    }
+
+    /// `want: any` joins a session that is live, where the connection may reach it.
+    fn open_live(&mut self, out: &mut Vec<Effect>, asked: Asked, open: &Open, id: &SessionId) {
+        let reach = self.peers.get(&asked.connection).map(|peer| peer.facts.reach);
+        match open.want {
+            Want::New => self.refuse(out, &asked, &exists(id)),
+            Want::Stored => {
+                let text = format!("cannot prepare session \"{id}\" while it is live");
+                self.refuse(out, &asked, &Failure::new(Code::SessionLive, text));
+            }
+            Want::Any if reach == Some(Reach::All) => self.opened(out, id, asked, false),
+            Want::Any => self.refuse(out, &asked, &not_found(id)),
+        }
+    }
+
+    /// Makes the session whose id was looked up and found free.
+    pub(crate) fn create(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId) {
+        let Some(opening) = self.opening.get(id) else { return };
+        let cwd = opening.open.cwd.clone().unwrap_or_else(|| self.host.directory.to_string());
+        let header = Header {
+            id: id.clone(),
+            created_at: now,
+            cwd: Some(cwd),
+            parent_session: None,
+            seed_length: None,
+            origin: None,
+            delegation_depth: 0,
+            agent_preset: None,
+        };
+        let route = self.routed(opening.open.route.clone());
+        let chance = Chance::new(self.chance.split());
+        let mut agent = Agent::new(header, route, Arc::clone(&self.config), chance);
+        let born = agent.pin(now);
+        self.publish_opened(out, now, id, agent, born, true);
+    }
+
+    /// Goes on with a stored session (L-80).
+    pub(crate) fn resume(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        header: Header,
+        events: &[Arc<str>],
+    ) {
+        let Some(opening) = self.opening.get(id) else { return };
+        let route = self.routed(opening.open.route.clone());
+        let chance = Chance::new(self.chance.split());
+        match Agent::restore(header, events, route, Arc::clone(&self.config), chance, now) {
+            Ok((mut agent, mut closers)) => {
+                closers.extend(agent.pin(now));
+                self.publish_opened(out, now, id, agent, closers, false);
+            }
+            Err(error) => {
+                let failure = Failure::new(Code::NotResumable, error.to_string());
+                self.fail_opening(out, id, &failure);
+            }
+        }
+    }
+
+    /// Makes the session of an opening live.
+    fn publish_opened(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        agent: Agent,
+        stored: Vec<Event>,
+        created: bool,
+    ) {
+        let connection = self.opening.get(id).map(|opening| opening.asked.connection);
+        let peer = connection.and_then(|connection| self.peers.get(&connection));
+        let Some(peer) = peer.filter(|peer| !peer.closing && self.ending.is_none()) else {
+            return self.fail_opening(out, id, &shutting_down());
+        };
+        let door = Arc::clone(&peer.facts.door);
+        let Some(Opening { asked, open, waiting }) = self.opening.remove(id) else { return };
+        self.lives += 1;
+        let owner = (open.owner == OwnerWish::Connection).then_some(asked.connection);
+        let session = Session::new(agent, owner, id.clone(), self.lives, door, None);
+        self.publish(out, session, stored);
+        self.opened(out, id, asked, created);
+        self.resume_waiting(out, now, waiting);
+    }
+
+    fn opened(&mut self, out: &mut Vec<Effect>, id: &SessionId, asked: Asked, created: bool) {
+        let Some(session) = self.sessions.get(id) else { return };
+        let body = json!({
+            "created": created,
+            "lastSeq": last_seq(session.released),
+            "cwd": session.agent.cwd(),
+            "route": session.agent.route(),
+        });
+        if let Some(peer) = self.peers.get_mut(&asked.connection) {
+            peer.bound.insert(id.clone(), session.life);
+        }
+        self.reply(out, id, asked, body.to_string());
+    }
+}
+
+pub(crate) fn live_elsewhere(id: &SessionId) -> Failure {
+    let text = format!("cannot prepare session \"{id}\" while it is live in another process");
+    Failure::new(Code::SessionLive, text)
+}
+
+pub(crate) fn exists(id: &SessionId) -> Failure {
+    Failure::new(Code::SessionExists, format!("session \"{id}\" already exists"))
+}

@@ -1,0 +1,63 @@
+//! What a door may change of a session's settings (P-35), and which directories sessions may use (P-5).
+
+use serde_json::json;
+use transom_frame::{Code, Failure, SessionId};
+use transom_harness::permissions::presets::PRESETS;
+
+use crate::{Effect, peer::Asked, request::Permissions, router::Router};
+
+impl Router {
+    /// `session/permissions`: shows the preset, or switches to another that is not wider than the ceiling.
+    pub(crate) fn permissions(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        asked: Asked,
+        wanted: &Permissions,
+    ) {
+        if let Some(preset) = &wanted.set {
+            let ceiling = self.host.ceiling;
+            let wide = PRESETS.iter().find(|known| known.name == preset && known.mode > ceiling);
+            if let Some(wide) = wide {
+                let text = format!(
+                    "preset \"{}\" is wider than \"{}\", the widest that a door may set",
+                    wide.name,
+                    ceiling.as_str()
+                );
+                let failure = Failure::new(Code::Denied, text).with("frame", "session/permissions");
+                return self.refuse(out, &asked, &failure);
+            }
+            let switched =
+                self.with_agent(out, now, id, |agent, effects| agent.switch(effects, now, preset));
+            if let Some(Err(failure)) = switched {
+                return self.refuse(out, &asked, &failure);
+            }
+        }
+        let Some(session) = self.sessions.get(id) else { return };
+        let shown = session.agent.permissions();
+        let body = json!({
+            "current": shown.current_value,
+            "options": shown.options,
+            "ceiling": self.host.ceiling.as_str(),
+        });
+        self.reply(out, id, asked, body.to_string());
+    }
+
+    /// Why a session may not work in this directory, if it may not. `cwd` has no links.
+    pub(crate) fn outside_workspaces(&self, frame: &str, cwd: &str) -> Option<Failure> {
+        let workspaces = &self.host.workspaces;
+        let inside = |pattern: &transom_harness::permissions::rules::Pattern| {
+            pattern.matches(cwd) || pattern.matches(&format!("{cwd}/"))
+        };
+        if workspaces.is_empty() || workspaces.iter().any(inside) {
+            return None;
+        }
+        let listed: Vec<_> = workspaces.iter().map(|pattern| pattern.as_str()).collect();
+        let text = format!(
+            "directory \"{cwd}\" is not one that sessions may use here: {}",
+            listed.join(", ")
+        );
+        Some(Failure::new(Code::Denied, text).with("frame", frame))
+    }
+}

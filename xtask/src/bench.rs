@@ -7,6 +7,7 @@ mod connections;
 mod memory;
 mod peer;
 mod process;
+mod sessions;
 mod start;
 mod statistics;
 mod table;
@@ -27,7 +28,8 @@ use crate::{
 /// How `cargo xtask bench` is asked.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Only measurements whose name begins with one of these: codec, start, memory, turns, connections.
+    /// Only measurements whose name begins with one of these: codec, start, memory, sessions,
+    /// turns, connections.
     only: Vec<String>,
     /// Print JSON instead of a table.
     #[arg(long)]
@@ -75,6 +77,7 @@ const MEASUREMENTS: &[(&str, Measure)] = &[
     ("codec", codec::rows),
     ("start", start::rows),
     ("memory", memory::rows),
+    ("sessions", sessions::rows),
     ("turns", turns::rows),
     ("connections", connections::rows),
 ];

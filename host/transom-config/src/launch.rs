@@ -22,6 +22,7 @@ use std::{
 use variables::Variables;
 
 pub use arguments::{Invocation, UsageError, invocation};
+pub use variables::permission_mode;
 
 use crate::error::{ConfigErrors, utf8};
 
@@ -62,7 +63,8 @@ pub struct Launch {
     pub runtime_context: bool,
     /// Bytes of workspace instructions that enter the prompt. `None`: none are read.
     pub workspace_instructions_bytes_max: Option<u64>,
-    /// What tools may do.
+    /// What tools may do: what the composition says, else full access in form A, and in form B what
+    /// `DSH_PERMISSION_MODE` says, else `workspace-write` (P-8).
     pub permission_mode: PermissionMode,
     /// The environment, with what `.env` adds (S-142).
     pub environment: BTreeMap<String, String>,
@@ -106,8 +108,8 @@ pub struct LaunchModel {
     pub reasoning_effort: Option<String>,
 }
 
-/// What tools may do (S-208).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What tools may do (S-208, P-1). The order is that of width.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PermissionMode {
     /// Nothing is written.
     ReadOnly,
@@ -118,6 +120,13 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
+    /// All of them, the narrowest first.
+    pub const ALL: [PermissionMode; 3] = [
+        PermissionMode::ReadOnly,
+        PermissionMode::WorkspaceWrite,
+        PermissionMode::DangerFullAccess,
+    ];
+
     /// The name, as `DSH_PERMISSION_MODE` has it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -161,6 +170,7 @@ fn form_a(argument: Option<&str>, surroundings: Surroundings<'_>) -> Result<Laun
     let Variables { configuration: environment, process, notices } =
         variables::with_file(surroundings);
     let surroundings = Surroundings { environment: &environment, ..surroundings };
+    let wanted = permission_mode(&environment)?;
 
     let named = [environment.get("DSH_CORDIS_CONFIG").map(String::as_str), argument];
     let Some(named) = named.into_iter().flatten().find(|name| !name.is_empty()) else {
@@ -176,16 +186,31 @@ fn form_a(argument: Option<&str>, surroundings: Surroundings<'_>) -> Result<Laun
     let mut launch =
         compose::compose(&path.display().to_string(), &entries, surroundings, Layout::FormA)?;
     launch.notices.splice(0..0, notices);
+    unheeded(&mut launch, wanted);
     launch.environment = process;
     Ok(launch)
+}
+
+/// Says that a composition acts under another mode than the variable names: whoever set it believes in a bound.
+fn unheeded(launch: &mut Launch, wanted: Option<PermissionMode>) {
+    let Some(wanted) = wanted.filter(|wanted| *wanted != launch.permission_mode) else { return };
+    launch.notices.push(format!(
+        "this composition does not ask for DSH_PERMISSION_MODE, which is {}: tools act under {}",
+        wanted.as_str(),
+        launch.permission_mode.as_str()
+    ));
 }
 
 /// What differs between the forms where a composition says nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Layout<'a> {
     FormA,
-    /// With the directory of `DSH_HOME`.
-    FormB(&'a Path),
+    FormB {
+        /// The directory of `DSH_HOME`.
+        home: &'a Path,
+        /// What tools may do (P-8).
+        mode: PermissionMode,
+    },
 }
 
 enum ReadError {

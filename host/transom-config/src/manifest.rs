@@ -3,6 +3,7 @@
 //! `transom-policy`'s.
 
 mod check;
+mod permissions;
 mod reader;
 
 use std::{
@@ -14,6 +15,11 @@ use serde_json::{Map, Value};
 use transom_policy::Limits;
 
 use crate::error::{ConfigErrors, utf8};
+
+pub use permissions::{
+    Access, Approvals, Confine, Delivery, Jobs, PERSONAL_SECRETS, PRESETS, PermissionRule,
+    Permissions, RuleDecision, Temp,
+};
 
 /// The manifest of `transom run` where none is named: the doors `sdk` and `frames` on unix sockets, and the
 /// scripted model behind the name that published clients ask for (decision 57). Its directory is the
@@ -46,6 +52,9 @@ pub const PROVIDERS: &[&str] = &["deepseek-official", "scripted"];
 /// Built-in tools there are.
 pub const TOOLS: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
 
+/// How deep sessions may delegate where the manifest says nothing (L-67).
+pub const SUBAGENT_DEPTH_MAX: u64 = 3;
+
 /// A checked manifest. Paths are as written, below the manifest's directory where they were relative.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
@@ -59,6 +68,12 @@ pub struct Manifest {
     pub store: StoreSettings,
     /// `[tools]`.
     pub tools: Tools,
+    /// `[permissions]`.
+    pub permissions: Permissions,
+    /// `[confine]`.
+    pub confine: Confine,
+    /// `[jobs]`.
+    pub jobs: Jobs,
 }
 
 /// A component to load.
@@ -158,6 +173,8 @@ pub struct Tools {
     pub enabled: Vec<String>,
     /// Variables that children get although the environment is scrubbed (L-84).
     pub keep_environment: Vec<String>,
+    /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
+    pub subagent_depth_max: u64,
 }
 
 impl Manifest {

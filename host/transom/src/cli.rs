@@ -75,12 +75,27 @@ pub(crate) struct Prompt {
     /// Print every frame as a JSON line instead of the answer.
     #[arg(long)]
     pub(crate) json: bool,
+    /// What is answered where a tool call needs approval. `ask` asks on the terminal; with `--json` it reads bodies of
+    /// `ask/answer`, one JSON object a line, from standard input.
+    #[arg(long, value_name = "WORD", value_enum, default_value = "ask")]
+    pub(crate) asks: AnswerAsks,
     /// The `frames` socket of a running host. By default that of the built-in manifest is tried; where nobody
     /// answers, a private host is started for this prompt.
     #[arg(long, value_name = "SOCKET")]
     pub(crate) connect: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostOptions,
+}
+
+/// What is answered where a tool call needs approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AnswerAsks {
+    /// Whatever the person says.
+    Ask,
+    /// Every call is allowed, once each.
+    Allow,
+    /// Every call is refused.
+    Reject,
 }
 
 #[derive(Debug, Args)]

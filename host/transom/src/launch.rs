@@ -11,7 +11,10 @@ use anyhow::Context as _;
 use serde_json::json;
 use transom_config::{
     launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
-    manifest::{Durability, Manifest, Model, StoreSettings, Tools},
+    manifest::{
+        Access, Confine, Durability, Jobs, Manifest, Model, Permissions, SUBAGENT_DEPTH_MAX,
+        StoreSettings, Tools,
+    },
 };
 
 use crate::{
@@ -96,7 +99,16 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
         tools: Tools {
             enabled: launch.tools.into_iter().map(str::to_owned).collect(),
             keep_environment: Vec::new(),
+            subagent_depth_max: SUBAGENT_DEPTH_MAX,
         },
+        permissions: Permissions::of(launch.permission_mode),
+        // P-56: clients of the reference count on both.
+        confine: Confine {
+            network: Access::Allow,
+            unix_sockets: Access::Allow,
+            ..Confine::default()
+        },
+        jobs: Jobs::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `transom prompt`: the smallest client. It speaks frames, one JSON object a line, with the `frames` door
 //! of a running host, or with a private host that it starts for this one prompt.
 
+mod asks;
 mod client;
 mod plain;
 mod show;
@@ -12,7 +13,11 @@ use tokio::{io::duplex, net::UnixStream, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_io::{PeerFacts, serve};
 
-use self::{client::Client, show::Show};
+use self::{
+    asks::{Asks, Step},
+    client::Client,
+    show::Show,
+};
 use crate::{
     cli,
     deployment::{self, Extras},
@@ -126,16 +131,33 @@ where
     }
     let opened = client.request("session/open", command.session.as_deref(), &open).await?;
     let session = opened.session.context("the host opened a session without a name")?;
-    let subscribe =
-        serde_json::json!({ "scope": "session", "topics": ["events", "status", "errors"] });
+    let topics = ["events", "status", "errors", "asks"];
+    let subscribe = serde_json::json!({ "scope": "session", "topics": topics });
     client.request("events/subscribe", Some(&session), &subscribe).await?;
     let content = serde_json::json!({ "content": [{ "type": "text", "text": text }] });
     client.send("session/prompt", Some(&session), &content).await?;
 
     let mut show = Show::new(command.json, environment.wants_colour(), provider, &session);
+    let mut asks = Asks::new(command.asks, command.json);
     while !show.is_over() {
-        let frame = client.receive().await?;
-        show.frame(&frame)?;
+        let step = tokio::select! {
+            frame = client.receive() => {
+                let frame = frame?;
+                show.frame(&frame)?;
+                match frame.name.as_str() {
+                    "ask/opened" | "ask/closed" => asks.frame(frame),
+                    _ => Step::Nothing,
+                }
+            }
+            line = asks.line(), if asks.is_waiting() => asks.answered(line),
+        };
+        match step {
+            Step::Show(lines) => show.ask(&lines),
+            Step::Send(word) => {
+                client.send(word.frame, Some(&session), &word.body).await?;
+            }
+            Step::Nothing => {}
+        }
     }
     show.end()
 }

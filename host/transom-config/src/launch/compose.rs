@@ -23,9 +23,6 @@ use crate::error::{ConfigError, ConfigErrors};
 /// Where the key is looked for unless an entry says otherwise (S-207).
 const KEY_VARIABLE: &str = "DEEPSEEK_API_KEY";
 
-const MODES: [PermissionMode; 3] =
-    [PermissionMode::ReadOnly, PermissionMode::WorkspaceWrite, PermissionMode::DangerFullAccess];
-
 /// Makes a launch of a composition, or says everything that is wrong with it.
 pub(super) fn compose(
     file: &str,
@@ -33,9 +30,9 @@ pub(super) fn compose(
     surroundings: Surroundings<'_>,
     layout: Layout<'_>,
 ) -> Result<Launch, ConfigErrors> {
-    let home = match layout {
-        Layout::FormA => None,
-        Layout::FormB(home) => Some(home),
+    let (home, permission_mode) = match layout {
+        Layout::FormA => (None, PermissionMode::DangerFullAccess),
+        Layout::FormB { home, mode } => (Some(home), mode),
     };
     let mut composer = Composer {
         scope: Scope { surroundings, home },
@@ -59,7 +56,7 @@ pub(super) fn compose(
             names_harness: true,
             runtime_context: true,
             workspace_instructions_bytes_max: None,
-            permission_mode: PermissionMode::DangerFullAccess,
+            permission_mode,
             environment: surroundings.environment.clone(),
             notices: Vec::new(),
         },
@@ -236,9 +233,11 @@ impl Composer<'_> {
                 self.workspace(settings, "cwd");
             }
             Package::SandboxPolicy => {
-                let names = MODES.map(PermissionMode::as_str);
+                let names = PermissionMode::ALL.map(PermissionMode::as_str);
                 let mode = settings.choice("mode", &names);
-                let mode = MODES.into_iter().find(|known| Some(known.as_str()) == mode.as_deref());
+                let mode = PermissionMode::ALL
+                    .into_iter()
+                    .find(|known| Some(known.as_str()) == mode.as_deref());
                 self.launch.permission_mode = mode.unwrap_or(PermissionMode::ReadOnly);
                 self.workspace(settings, "workspaceRoot");
             }

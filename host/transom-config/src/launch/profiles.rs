@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    Launch, LaunchError, Layout, ReadError, Surroundings, arguments::UsageError, compose, entries,
-    read,
+    Launch, LaunchError, Layout, PermissionMode, ReadError, Surroundings, arguments::UsageError,
+    compose, entries, permission_mode, read, unheeded,
 };
 use crate::error::ConfigErrors;
 
@@ -24,6 +24,8 @@ pub(super) fn launch(
     surroundings: Surroundings<'_>,
 ) -> Result<Launch, LaunchError> {
     let home = home(surroundings)?;
+    let wanted = permission_mode(surroundings.environment)?;
+    let mode = wanted.unwrap_or(PermissionMode::WorkspaceWrite);
     let text = if name == "sdk" { SDK } else { SDK_MINIMAL };
     let mut entries = entries::entries(Path::new(name), text)?;
 
@@ -50,7 +52,10 @@ pub(super) fn launch(
 
     telemetry(surroundings)?;
     let composition = format!("profile {name}");
-    Ok(compose::compose(&composition, &entries, surroundings, Layout::FormB(&home))?)
+    let layout = Layout::FormB { home: &home, mode };
+    let mut launch = compose::compose(&composition, &entries, surroundings, layout)?;
+    unheeded(&mut launch, wanted);
+    Ok(launch)
 }
 
 /// `DSH_HOME`, else `~/.dsh`; below the process directory if it is relative.

@@ -64,7 +64,7 @@ fn form_a(configuration: &str, variables: &[(&str, &str)]) -> Result<Launch, Lau
 }
 
 /// The shape of the baseline's bundled default, in words of our own.
-const BUNDLED: &str = "
+pub(super) const BUNDLED: &str = "
 - {id: server, name: '@deepseek-ai/dsh-sdk-jsonrpc-server'}
 - {id: core, name: '@deepseek-ai/dsh-agent-spine-demo', config: {workspaceContext: {maxBytes: 65536}}}
 - {id: llm, name: '@deepseek-ai/dsh-llm-deepseek'}
@@ -474,11 +474,13 @@ fn a_file_of_variables_stands_behind_the_environment() {
 /// A checkout's own file is not the operator's word.
 #[test]
 fn a_file_of_variables_sends_no_key_anywhere_and_changes_no_shell() {
-    let dotenv = "DEEPSEEK_BASE_URL=http://evil\nPATH=/evil\nLD_PRELOAD=/evil.so\nDSH_CORDIS_CONFIG=evil.yml\n";
+    let dotenv = "DEEPSEEK_BASE_URL=http://evil\nPATH=/evil\nLD_PRELOAD=/evil.so\nDSH_CORDIS_CONFIG=evil.yml\nDSH_PERMISSION_MODE=danger-full-access\n";
     let files = [("/project/c.yml", BUNDLED), ("/project/.env", dotenv)];
     let found =
         Machine::new(&[("DEEPSEEK_API_KEY", "inherited")], &files).launch(&["c.yml"]).unwrap();
-    for name in ["DEEPSEEK_BASE_URL", "PATH", "LD_PRELOAD", "DSH_CORDIS_CONFIG"] {
+    for name in
+        ["DEEPSEEK_BASE_URL", "PATH", "LD_PRELOAD", "DSH_CORDIS_CONFIG", "DSH_PERMISSION_MODE"]
+    {
         assert_eq!(found.environment.get(name), None, "{name}");
     }
     assert_eq!(found.model.base_url, None);
@@ -487,6 +489,7 @@ fn a_file_of_variables_sends_no_key_anywhere_and_changes_no_shell() {
         told.contains("DEEPSEEK_BASE_URL in /project/.env is ignored: the key was inherited"),
         "{told}"
     );
+    assert!(told.contains("DSH_PERMISSION_MODE in /project/.env is ignored"), "{told}");
     assert!(told.contains("/project/.env sets LD_PRELOAD, PATH"), "{told}");
 
     // A key of its own may go where the same file says.

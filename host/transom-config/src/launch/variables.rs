@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io};
 
-use super::Surroundings;
+use super::{PermissionMode, Surroundings, arguments::UsageError};
 
 /// What a `.env` comes to.
 pub(super) struct Variables {
@@ -13,12 +13,32 @@ pub(super) struct Variables {
     pub(super) notices: Vec<String>,
 }
 
+/// The variable that names the permission mode of a launch.
+const MODE: &str = "DSH_PERMISSION_MODE";
+
+/// What `DSH_PERMISSION_MODE` says (P-6). `None`: it is not set.
+///
+/// Any other value than a mode stops the start, the empty one included, whatever the composition: whoever sets it
+/// believes in a bound.
+pub fn permission_mode(
+    environment: &BTreeMap<String, String>,
+) -> Result<Option<PermissionMode>, UsageError> {
+    let Some(value) = environment.get(MODE) else { return Ok(None) };
+    match PermissionMode::ALL.into_iter().find(|mode| mode.as_str() == value) {
+        Some(mode) => Ok(Some(mode)),
+        None => Err(UsageError::new(format!(
+            "{MODE} is {value:?}; it must be read-only, workspace-write or danger-full-access"
+        ))),
+    }
+}
+
 /// The environment with the variables of `.env` in the process directory. Inherited variables win; a missing file
 /// is none.
 ///
 /// The directory is often a checkout of somebody else's, so its file is not the operator's word: beyond expressions
 /// of the operator's own configuration it may only set the launch's own variables, it may not choose that
-/// configuration, and it may not choose where an inherited key is sent.
+/// configuration, it may not choose where an inherited key is sent, and it may not choose what tools may do: a
+/// confined shell could otherwise write itself a wider mode for the next start (P-34).
 pub(super) fn with_file(surroundings: Surroundings<'_>) -> Variables {
     let inherited = surroundings.environment;
     let path = surroundings.directory.join(".env");
@@ -44,6 +64,7 @@ pub(super) fn with_file(surroundings: Surroundings<'_>) -> Variables {
         }
     };
     refuse("DSH_CORDIS_CONFIG", "the configuration is named by whoever starts this program");
+    refuse(MODE, "what tools may do is said by whoever starts this program");
     if inherited.contains_key(KEY) {
         refuse(
             "DEEPSEEK_BASE_URL",

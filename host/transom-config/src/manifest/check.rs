@@ -8,17 +8,23 @@ use transom_policy::Limits;
 
 use super::{
     BUILT_IN_COMPONENTS, Carrier, Component, Door, DoorLimits, Durability, Manifest, Model,
-    PROVIDERS, StoreSettings, TOOLS, Tools,
+    PROVIDERS, SUBAGENT_DEPTH_MAX, StoreSettings, TOOLS, Tools,
+    permissions::read,
     reader::{Node, Reader},
 };
 use crate::error::{ConfigErrors, remedy};
 
-const SECTIONS: &[&str] = &["component", "door", "model", "store", "tools"];
+const SECTIONS: &[&str] =
+    &["component", "confine", "door", "jobs", "model", "permissions", "store", "tools"];
 const COMPONENT_KEYS: &[&str] = &["source", "policy"];
 const DOOR_KEYS: &[&str] = &["component", "carrier", "listen", "options", "route-map", "limits"];
+const TOOLS_KEYS: &[&str] = &["enabled", "keep-environment", "subagent-depth-max"];
 const CARRIERS: &[&str] = &["stdio", "unix"];
 
 const NO_DOOR: &str = "no door is opened; add a [door.<name>] with `component` and `carrier`";
+
+/// Each level is a session with a model of its own: past this, depth is a slip.
+const SUBAGENT_DEPTH_MOST: u64 = 32;
 
 /// Bytes of a unix socket's path: what the kernel's address holds, less the zero at its end.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -91,6 +97,9 @@ fn sections(reader: &mut Reader<'_>, document: &Spanned<DeTable<'_>>) -> Manifes
         model: document.get("model").and_then(|node| model(reader, node)).unwrap_or_default(),
         store: store(reader, document.get("store")),
         tools: tools(reader, document.get("tools")),
+        permissions: read::permissions(reader, document.get("permissions")),
+        confine: read::confine(reader, document.get("confine")),
+        jobs: read::jobs(reader, document.get("jobs")),
     }
 }
 
@@ -314,10 +323,12 @@ fn store(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> StoreSettings {
 
 fn tools(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Tools {
     let all = || TOOLS.iter().map(|&name| name.to_owned()).collect();
-    let Some(table) =
-        node.and_then(|node| reader.table(node, "tools", &["enabled", "keep-environment"]))
-    else {
-        return Tools { enabled: all(), keep_environment: Vec::new() };
+    let Some(table) = node.and_then(|node| reader.table(node, "tools", TOOLS_KEYS)) else {
+        return Tools {
+            enabled: all(),
+            keep_environment: Vec::new(),
+            subagent_depth_max: SUBAGENT_DEPTH_MAX,
+        };
     };
     let mut enabled = match reader.texts(table, "enabled") {
         None => all(),
@@ -340,5 +351,8 @@ fn tools(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Tools {
         }
         keep_environment.push(name);
     }
-    Tools { enabled, keep_environment }
+    let subagent_depth_max = reader
+        .number(table, "subagent-depth-max", 0, SUBAGENT_DEPTH_MOST)
+        .unwrap_or(SUBAGENT_DEPTH_MAX);
+    Tools { enabled, keep_environment, subagent_depth_max }
 }

@@ -28,6 +28,12 @@ impl Reader<'_> {
         self.errors.push(ConfigError::at(self.file, self.text, at, message));
     }
 
+    /// File and line of a place, for those who tell of it later.
+    pub(super) fn place(&self, at: usize) -> (String, usize) {
+        let line = self.text.get(..at).unwrap_or(self.text).matches('\n').count() + 1;
+        (self.file.to_owned(), line)
+    }
+
     /// The value as a table whose keys are all known; complains about the others.
     pub(super) fn table<'n, 't>(
         &mut self,
@@ -139,13 +145,39 @@ impl Reader<'_> {
     pub(super) fn path(&mut self, table: &DeTable<'_>, key: &str) -> Option<PathBuf> {
         let node = table.get(key)?;
         let text = self.text_of(node, key)?;
-        if text.starts_with('~') || text.contains('$') || text.contains('\0') {
+        self.is_literal(node.span().start, key, &text).then(|| self.directory.join(text))
+    }
+
+    /// Paths with their places, as they are written; an absent list is empty.
+    pub(super) fn literal_paths(
+        &mut self,
+        table: &DeTable<'_>,
+        key: &str,
+    ) -> Vec<(PathBuf, usize)> {
+        let mut texts = self.texts(table, key).unwrap_or_default();
+        texts.retain(|(text, at)| self.is_literal(*at, key, text));
+        texts.into_iter().map(|(text, at)| (PathBuf::from(text), at)).collect()
+    }
+
+    /// Nothing is replaced in paths; complains where somebody may expect it.
+    fn is_literal(&mut self, at: usize, key: &str, text: &str) -> bool {
+        let literal = !text.starts_with('~') && !text.contains(['$', '\0']);
+        if !literal {
             let message =
                 format!("`{key}` is taken literally, but holds {text:?}; write the path out");
-            self.complain(node.span().start, message);
-            return None;
+            self.complain(at, message);
         }
-        Some(self.directory.join(text))
+        literal
+    }
+
+    /// `true` or `false`.
+    pub(super) fn boolean(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
+        let node = table.get(key)?;
+        let boolean = node.get_ref().as_bool();
+        if boolean.is_none() {
+            self.wrong(node, &format!("`{key}`"), "`true` or `false`");
+        }
+        boolean
     }
 
     /// A whole number within bounds.

@@ -4,12 +4,11 @@ use anyhow::{Context as _, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadHalf,
-    WriteHalf,
+    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, ReadHalf, WriteHalf,
 };
 
 /// Bytes of one frame: what the longest unit of a door may become.
-const LINE_BYTES_MAX: u64 = 512 << 20;
+const LINE_BYTES_MAX: usize = 512 << 20;
 
 /// Characters of a wrong line that are shown.
 const QUOTED_CHARS: usize = 200;
@@ -29,12 +28,14 @@ pub(super) struct Client<S> {
     reader: BufReader<ReadHalf<S>>,
     writer: WriteHalf<S>,
     asked: u64,
+    /// The line that is being received.
+    line: Vec<u8>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     pub(super) fn new(stream: S) -> Client<S> {
         let (reader, writer) = tokio::io::split(stream);
-        Client { reader: BufReader::new(reader), writer, asked: 0 }
+        Client { reader: BufReader::new(reader), writer, asked: 0, line: Vec::new() }
     }
 
     /// Sends a request without waiting for its answer. Gives its id.
@@ -74,14 +75,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
+    /// The next frame. May be given up at any moment and asked again: nothing is lost.
     pub(super) async fn receive(&mut self) -> anyhow::Result<Received> {
-        let mut line = String::new();
-        let read = (&mut self.reader).take(LINE_BYTES_MAX).read_line(&mut line).await?;
-        if read == 0 {
-            bail!("the host closed the connection");
+        loop {
+            let bytes = self.reader.fill_buf().await?;
+            if bytes.is_empty() {
+                bail!("the host closed the connection");
+            }
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(bytes.len(), |end| end + 1);
+            self.line.extend_from_slice(bytes.get(..taken).unwrap_or_default());
+            self.reader.consume(taken);
+            if self.line.len() > LINE_BYTES_MAX {
+                bail!("the host sent a frame of more than {LINE_BYTES_MAX} bytes");
+            }
+            if end.is_some() {
+                break;
+            }
         }
-        serde_json::from_str(&line).with_context(|| {
-            let begin: String = line.chars().take(QUOTED_CHARS).collect();
+        let line = std::mem::take(&mut self.line);
+        serde_json::from_slice(&line).with_context(|| {
+            let begin: String = String::from_utf8_lossy(&line).chars().take(QUOTED_CHARS).collect();
             format!("the host said something that is no frame: {begin}")
         })
     }

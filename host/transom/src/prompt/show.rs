@@ -63,6 +63,18 @@ impl Show {
         Ok(())
     }
 
+    /// What a person is asked stands out, and on lines of its own.
+    pub(super) fn ask(&mut self, lines: &[String]) {
+        let _ = self.close_line();
+        for line in lines {
+            let line = plain(line);
+            let _ = match self.colour {
+                true => writeln!(io::stderr(), "\x1b[1m{line}\x1b[0m"),
+                false => writeln!(io::stderr(), "{line}"),
+            };
+        }
+    }
+
     fn event(&mut self, event: &Value) -> io::Result<()> {
         let data = &event["data"];
         match event["type"].as_str().unwrap_or_default() {

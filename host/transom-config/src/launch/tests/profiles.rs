@@ -69,9 +69,15 @@ fn wrong_variables_of_a_profile_are_refused() {
             Machine::new(&[home, ("DSH_PERMISSION_MODE", mode)], &[]).launch(&["sdk"]).unwrap();
         assert_eq!(found.permission_mode, expected);
     }
-    assert!(refusal(&[home, ("DSH_PERMISSION_MODE", "all")]).ends_with(
-        "entry `sandbox-policy`: `mode` is \"all\"; known are `read-only`, `workspace-write`, `danger-full-access`"
-    ));
+    // P-6; checklist 2 of permissions.
+    for wrong in ["never", "", "Read-only"] {
+        assert_eq!(
+            refusal(&[home, ("DSH_PERMISSION_MODE", wrong)]),
+            format!(
+                "DSH_PERMISSION_MODE is {wrong:?}; it must be read-only, workspace-write or danger-full-access"
+            )
+        );
+    }
     assert!(refusal(&[home, ("DSH_MAX_TOKENS_AS_SUCCESS", "sometimes")]).contains(
         "entry `sdk-jsonrpc-server`: `maxTokensAsSuccess`: JSON.parse(…) is given \"sometimes\""
     ));
@@ -82,6 +88,46 @@ fn wrong_variables_of_a_profile_are_refused() {
     assert_eq!(
         refusal(&[("DSH_HOME", " ")]),
         "neither DSH_HOME nor HOME is set; set DSH_HOME to a directory"
+    );
+}
+
+/// P-8: without a row that says it, the variable does, else the default of form B.
+#[test]
+fn a_profile_whose_patches_take_the_policy_away_is_still_bounded() {
+    let patch = ("/project/p.yml", "{id: sandbox-policy, disabled: true}");
+    let mode = |variables: &[(&str, &str)], profile: &str| {
+        let machine = Machine::new(variables, &[patch]);
+        machine.launch(&[profile, "--patch", "p.yml"]).unwrap().permission_mode
+    };
+    let home = ("DSH_HOME", "/h");
+    for profile in ["sdk", "sdk-minimal"] {
+        assert_eq!(mode(&[home], profile), PermissionMode::WorkspaceWrite);
+        let asked = [home, ("DSH_PERMISSION_MODE", "read-only")];
+        assert_eq!(mode(&asked, profile), PermissionMode::ReadOnly);
+    }
+}
+
+/// Whoever sets the variable believes in a bound.
+#[test]
+fn a_composition_that_does_not_look_at_the_mode_says_so() {
+    let variables = [("DSH_HOME", "/h"), ("DSH_PERMISSION_MODE", "read-only")];
+    let told = |arguments: &[&str]| {
+        let files = [("/project/c.yml", crate::launch::tests::BUNDLED)];
+        let found = Machine::new(&variables, &files).launch(arguments).unwrap();
+        assert_eq!(found.permission_mode, PermissionMode::DangerFullAccess);
+        found.notices.last().cloned().unwrap_or_default()
+    };
+    let expected = "this composition does not ask for DSH_PERMISSION_MODE, which is read-only: tools act under danger-full-access";
+    assert_eq!(told(&["sdk-minimal"]), expected);
+    assert_eq!(told(&["c.yml"]), expected);
+
+    let machine = Machine::new(
+        &[("DSH_PERMISSION_MODE", "all")],
+        &[("/project/c.yml", crate::launch::tests::BUNDLED)],
+    );
+    assert_eq!(
+        machine.refusal(&["c.yml"]),
+        "DSH_PERMISSION_MODE is \"all\"; it must be read-only, workspace-write or danger-full-access"
     );
 }
 

@@ -16,4 +16,5 @@ mod cli;
 mod conformance;
 mod durability;
 mod hostile;
+mod pages;
 mod vectors;

@@ -1,6 +1,8 @@
 //! The two halves of an answer under way: the channel to the loop, which always hears an end, and
 //! the blocks that deltas add up to. What the deltas are is each provider's own matter.
 
+use std::collections::HashSet;
+
 use transom_harness::{
     block::Block,
     chunk::{BlockType, Chunk, Finish, LlmFailure, TokenUsage},
@@ -45,6 +47,10 @@ pub(crate) fn aborted() -> Finish {
     Finish::Aborted { failure: LlmFailure::new("ABORTED", "the model call was stopped") }
 }
 
+/// What a chunk costs beside the text it carries. Chunks are kept one by one, in memory and in the
+/// log: an answer of empty fragments is not free.
+const CHUNK_BYTES: usize = 64;
+
 /// The blocks of one answer in opening order: at most one of text and one of reasoning, any number
 /// of tool calls (L-91). The block-ends come last (L-92).
 #[derive(Debug, Default)]
@@ -52,6 +58,8 @@ pub(crate) struct Blocks {
     open: Vec<Open>,
     text: Option<usize>,
     reasoning: Option<usize>,
+    calls: usize,
+    bytes: usize,
 }
 
 #[derive(Debug)]
@@ -84,6 +92,7 @@ impl Blocks {
         };
         if let Some(Open::Text(text)) = self.open.get_mut(at) {
             text.push_str(fragment);
+            self.bytes += CHUNK_BYTES + fragment.len();
             out(Chunk::TextDelta { index: index(at), text: fragment.to_owned() });
         }
     }
@@ -103,12 +112,14 @@ impl Blocks {
         };
         if let Some(Open::Reasoning(text)) = self.open.get_mut(at) {
             text.push_str(fragment);
+            self.bytes += CHUNK_BYTES + fragment.len();
             out(Chunk::ReasoningDelta { index: index(at), text: fragment.to_owned() });
         }
     }
 
     /// Opens a block for a tool call and returns the handle for [`Blocks::call`].
     pub(crate) fn open_call(&mut self, out: &mut impl FnMut(Chunk)) -> usize {
+        self.calls += 1;
         self.open(out, BlockType::ToolCall, Open::Call(Call::default()))
     }
 
@@ -130,6 +141,9 @@ impl Blocks {
             call.name = Some(name.to_owned());
         }
         call.arguments.push_str(fragment);
+        // Every delta repeats id and name (L-91).
+        self.bytes += CHUNK_BYTES + call.id.len() + fragment.len();
+        self.bytes += call.name.as_ref().map_or(0, String::len);
         out(Chunk::ToolCallDelta {
             index: index(at),
             id: call.id.clone(),
@@ -147,7 +161,7 @@ impl Blocks {
     ) -> Finish {
         let empty = match finish {
             Finish::Stop => self.open.is_empty(),
-            Finish::ToolCalls => !self.has_calls(),
+            Finish::ToolCalls => self.calls == 0,
             Finish::MaxTokens | Finish::Aborted { .. } | Finish::Error { .. } => false,
         };
         for (at, open) in self.open.into_iter().enumerate() {
@@ -168,16 +182,39 @@ impl Blocks {
         Finish::Error { failure: LlmFailure::new("EMPTY_RESPONSE", message) }
     }
 
-    /// Whether a tool has been called.
-    pub(crate) fn has_calls(&self) -> bool {
-        self.open.iter().any(|open| matches!(open, Open::Call(_)))
+    /// How many tools have been called.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// What the chunks so far take, about.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// An id that two calls have: their results could not be told apart.
+    pub(crate) fn shared_id(&self) -> Option<String> {
+        let mut ids = HashSet::new();
+        let mut calls = self.open.iter().enumerate().filter_map(|(at, open)| match open {
+            Open::Call(call) => Some(call.id_at(at)),
+            Open::Text(_) | Open::Reasoning(_) => None,
+        });
+        calls.find(|id| !ids.insert(id.clone()))
     }
 
     fn open(&mut self, out: &mut impl FnMut(Chunk), block_type: BlockType, open: Open) -> usize {
         let at = self.open.len();
         self.open.push(open);
+        self.bytes += CHUNK_BYTES;
         out(Chunk::BlockStart { index: index(at), block_type });
         at
+    }
+}
+
+impl Call {
+    /// L-94: a result could not be paired with a call that has no id.
+    fn id_at(&self, at: usize) -> String {
+        if self.id.is_empty() { format!("call-{at}") } else { self.id.clone() }
     }
 }
 
@@ -187,8 +224,7 @@ impl Open {
             Open::Text(text) => Block::Text { text },
             Open::Reasoning(text) => Block::Reasoning { text },
             Open::Call(call) => Block::ToolCall {
-                // L-94: a result could not be paired with a call that has no id.
-                id: if call.id.is_empty() { format!("call-{at}") } else { call.id },
+                id: call.id_at(at),
                 name: call.name.unwrap_or_default(),
                 arguments: call.arguments,
             },

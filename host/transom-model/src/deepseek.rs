@@ -13,10 +13,10 @@ use eventsource_stream::{EventStream, EventStreamError};
 use futures_util::StreamExt;
 use reqwest::{
     Client, Response, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, USER_AGENT},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, USER_AGENT},
     redirect,
 };
-use tokio::time::timeout;
+use tokio::{task::consume_budget, time::timeout};
 use transom_harness::{
     chunk::{Chunk, Finish, LlmFailure},
     ports::{ModelRequest, RetryPolicy},
@@ -25,7 +25,11 @@ use transom_harness::{
 pub use crate::deepseek::credentials::{Credentials, DEFAULT_BASE_URL, Endpoint, Key};
 use crate::{
     answer::Chunks,
-    deepseek::{assembly::Assembly, failure::Upstream, lines::Broken},
+    deepseek::{
+        assembly::Assembly,
+        failure::{Bound, Upstream},
+        lines::Broken,
+    },
     providers::{Offer, Provider, no_effort},
 };
 
@@ -51,11 +55,13 @@ const PRODUCT: &str = concat!("transom/", env!("CARGO_PKG_VERSION"));
 /// What an operator may set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Longest silence, before the response's head as within its body.
+    /// Longest silence within the body, longest wait for the response's head, and longest time for
+    /// the body of a refusal.
     pub idle_ms_max: u64,
     /// Most bytes of one event of the stream. Real events hold a fragment of a few bytes.
     pub event_bytes_max: usize,
-    /// Most bytes of one answer. Several hundred thousand tokens are some megabytes.
+    /// Most bytes of one answer, reasoning and calls included. Several hundred thousand tokens are
+    /// some megabytes of text; each piece of it counts 64 bytes more, which is what it costs at least.
     pub answer_bytes_max: usize,
     /// Tokens that fit into one request and its answer.
     pub context_window: u64,
@@ -108,9 +114,9 @@ impl DeepSeek {
         let endpoint = self.credentials.snapshot();
         let bearer = endpoint.bearer()?;
         let upstream = Upstream::new(&endpoint, self.settings.idle_ms_max);
-        let body = body::render(request)?;
+        let body = body::render(request, self.settings.thinking)?;
         let response = self.send(request, &endpoint, bearer, body, &upstream).await?;
-        let request_id = failure::request_id(response.headers());
+        let request_id = upstream.request_id(response.headers());
         let outcome = match response.status() {
             StatusCode::NO_CONTENT | StatusCode::RESET_CONTENT => Err(upstream.no_body()),
             status if status.is_success() => self.read(response, &upstream, out).await,
@@ -118,7 +124,7 @@ impl DeepSeek {
         };
         outcome.map_err(|mut failure| {
             failure.request_id = request_id;
-            upstream.redact(failure)
+            failure
         })
     }
 
@@ -148,7 +154,8 @@ impl DeepSeek {
         match timeout(self.idle(), call.body(body).send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => {
-                tracing::debug!(error = %failure::causes(&error), "model request failed");
+                let error = failure::causes(&error);
+                tracing::debug!(error = %upstream.hide(&error), "model request failed");
                 Err(upstream.unreachable())
             }
             Err(_) => Err(upstream.silent()),
@@ -163,6 +170,10 @@ impl DeepSeek {
     ) -> Result<Finish, LlmFailure> {
         if response.content_length() == Some(0) {
             return Err(upstream.no_body());
+        }
+        let encoding = response.headers().get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+        if let Some(encoding) = encoding.filter(|encoding| !is_plain(encoding)) {
+            return Err(upstream.encoded(&String::from_utf8_lossy(encoding)));
         }
         let reads = Box::pin(response.bytes_stream());
         self.play(reads, upstream, out).await
@@ -183,23 +194,26 @@ impl DeepSeek {
     {
         let lines = lines::whole(reads, self.idle(), self.settings.event_bytes_max);
         let mut events = Box::pin(EventStream::new(lines));
-        let mut assembly = Assembly::new(self.settings.answer_bytes_max);
+        let mut assembly = Assembly::new(upstream, self.settings.answer_bytes_max);
         let mut put = |chunk: Chunk| out.put(chunk);
         while let Some(event) = events.next().await {
+            // One read can hold thousands of events: between them others run, and a stop is heard.
+            consume_budget().await;
             match event {
                 Ok(event) if event.data.trim() == "[DONE]" => return Ok(assembly.done(&mut put)),
                 Ok(event) => assembly.payload(&mut put, &event.data)?,
                 Err(EventStreamError::Transport(Broken::Silent)) => return Err(upstream.silent()),
                 Err(EventStreamError::Transport(Broken::Event(max))) => {
-                    return Err(failure::too_large("one event", max));
+                    return Err(upstream.crossed(Bound::Event(max)));
                 }
                 Err(EventStreamError::Transport(Broken::Read(error))) => {
-                    tracing::debug!(error = %failure::causes(&error), "model stream failed");
+                    let error = failure::causes(&error);
+                    tracing::debug!(error = %upstream.hide(&error), "model stream failed");
                     return Err(upstream.broken());
                 }
                 // Lines arrive here as valid UTF-8 with single line feeds, which always parse.
                 Err(EventStreamError::Utf8(_) | EventStreamError::Parser(_)) => {
-                    return Err(failure::malformed(""));
+                    return Err(upstream.malformed(""));
                 }
             }
         }
@@ -212,12 +226,16 @@ impl DeepSeek {
             failure::retry_after_ms(response.headers(), std::time::SystemTime::now());
         let mut body = Vec::new();
         let mut reads = response.bytes_stream();
-        // What has arrived by the time the body breaks, falls silent or reaches its bound will do:
-        // the status alone makes a failure.
-        while body.len() < REFUSAL_BYTES_MAX {
-            let Ok(Some(Ok(bytes))) = timeout(self.idle(), reads.next()).await else { break };
-            body.extend_from_slice(&bytes);
-        }
+        // What has arrived by the time the body breaks, reaches its bound or has used up its time will
+        // do: the status alone makes a failure. The time is for the whole, lest it drips in for days.
+        let read = async {
+            while body.len() < REFUSAL_BYTES_MAX
+                && let Some(Ok(bytes)) = reads.next().await
+            {
+                body.extend_from_slice(&bytes);
+            }
+        };
+        let _ = timeout(self.idle(), read).await;
         upstream.refused(status, &body, retry_after_ms)
     }
 
@@ -256,6 +274,12 @@ impl Provider for DeepSeek {
             }
         })
     }
+}
+
+/// Whether a `content-encoding` leaves the body as it is.
+fn is_plain(encoding: &[u8]) -> bool {
+    let encoding = encoding.trim_ascii();
+    encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity")
 }
 
 fn build() -> Result<Client, String> {

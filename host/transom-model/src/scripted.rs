@@ -4,6 +4,7 @@
 mod reader;
 mod scene;
 mod script;
+mod template;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -78,6 +79,8 @@ impl Scripted {
         let Some(rule) = self.pick(&request.session, &scene) else {
             return Err(LlmFailure::new("INVALID_REQUEST", scene.unanswered()));
         };
+        // A script that refers to what is not there is wrong, and says so to whoever plays it.
+        let missing = |message: String| LlmFailure::new("INVALID_REQUEST", message);
         let mut put = |chunk: Chunk| out.put(chunk);
         let mut blocks = Blocks::default();
         let mut usage = None;
@@ -88,20 +91,21 @@ impl Scripted {
             match action {
                 Action::Text(fragments) => {
                     for fragment in fragments {
-                        blocks.text(&mut put, &scene.fill(fragment));
+                        blocks.text(&mut put, &fragment.fill(&scene).map_err(missing)?);
                     }
                 }
                 Action::Reasoning(fragments) => {
                     for fragment in fragments {
-                        blocks.reasoning(&mut put, &scene.fill(fragment));
+                        blocks.reasoning(&mut put, &fragment.fill(&scene).map_err(missing)?);
                     }
                 }
                 Action::Tool { id, name, arguments } => {
                     calls += 1;
                     let id =
                         id.clone().unwrap_or_else(|| format!("call-{}-{calls}", scene.answers + 1));
+                    let fragments = arguments.fragments(&scene).map_err(missing)?;
                     let at = blocks.open_call(&mut put);
-                    for fragment in arguments.fragments(&scene) {
+                    for fragment in fragments {
                         blocks.call(&mut put, at, Some(&id), Some(name), &fragment);
                     }
                 }
@@ -115,7 +119,7 @@ impl Scripted {
                 }
             }
         }
-        let reason = if blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
+        let reason = if blocks.calls() > 0 { Finish::ToolCalls } else { Finish::Stop };
         Ok(blocks.close(&mut put, usage, reason))
     }
 }

@@ -8,36 +8,48 @@ use transom_harness::chunk::{Chunk, Finish, LlmFailure, TokenUsage};
 
 use crate::{
     answer::Blocks,
-    deepseek::failure::{in_stream, malformed, too_large},
+    deepseek::failure::{Bound, Upstream},
 };
 
-/// What an open block costs beside its text, for the bound on answers.
-const BLOCK_BYTES: usize = 128;
+/// Most values in the JSON of one event. Real events hold some twenty; a value takes many times the
+/// memory of its text, so the bound on bytes alone would let a few megabytes grow to hundreds.
+const VALUES_MAX: usize = 65_536;
+
+/// Most tool calls that an answer may open; the loop runs far fewer of them.
+const CALLS_MAX: usize = 1024;
+
+/// Counts beyond this are no numbers to the clients of the log.
+const COUNT_MAX: u64 = (1 << 53) - 1;
 
 type Object = Map<String, Value>;
 
 /// One answer under way.
-pub(super) struct Assembly {
+pub(super) struct Assembly<'a> {
+    upstream: &'a Upstream,
     blocks: Blocks,
     /// The provider's index of a tool call to the block's.
     calls: HashMap<u64, usize>,
     usage: Option<TokenUsage>,
     finish_reason: Option<String>,
-    bytes: usize,
     bytes_max: usize,
 }
 
-/// Something in a payload has a type it cannot have.
-struct Misshapen;
+/// What is wrong with a payload.
+enum Odd {
+    /// Something has a type it cannot have.
+    Misshapen,
+    /// The answer has grown too much.
+    Bound(Bound),
+}
 
-impl Assembly {
-    pub(super) fn new(bytes_max: usize) -> Assembly {
+impl<'a> Assembly<'a> {
+    pub(super) fn new(upstream: &'a Upstream, bytes_max: usize) -> Assembly<'a> {
         Assembly {
+            upstream,
             blocks: Blocks::default(),
             calls: HashMap::new(),
             usage: None,
             finish_reason: None,
-            bytes: 0,
             bytes_max,
         }
     }
@@ -48,35 +60,40 @@ impl Assembly {
         out: &mut impl FnMut(Chunk),
         data: &str,
     ) -> Result<(), LlmFailure> {
+        let upstream = self.upstream;
+        if values(data) > VALUES_MAX {
+            return Err(upstream.crossed(Bound::Values(VALUES_MAX)));
+        }
         let Ok(Value::Object(payload)) = serde_json::from_str(data) else {
-            return Err(malformed(data));
+            return Err(upstream.malformed(data));
         };
         if let Some(error) = member(&payload, "error") {
-            return Err(in_stream(error));
+            return Err(upstream.told(error));
         }
-        self.take(out, &payload).map_err(|Misshapen| malformed(data))?;
-        if self.bytes > self.bytes_max {
-            return Err(too_large("the answer", self.bytes_max));
-        }
-        Ok(())
+        self.take(out, &payload).map_err(|odd| match odd {
+            Odd::Misshapen => upstream.malformed(data),
+            Odd::Bound(bound) => upstream.crossed(bound),
+        })
     }
 
     /// The stream has said that it is complete.
     pub(super) fn done(self, out: &mut impl FnMut(Chunk)) -> Finish {
         let finish = match self.finish_reason.as_deref() {
-            None | Some("stop") => Finish::Stop,
-            Some("tool_calls") => Finish::ToolCalls,
+            // What the output cap cut has no calls (L-16).
             Some("length") => Finish::MaxTokens,
-            Some(other) => Finish::Error {
-                failure: LlmFailure::new(&other.to_uppercase(), format!("model stopped: {other}")),
+            reason => match (self.blocks.shared_id(), reason) {
+                (Some(id), _) => return Finish::Error { failure: self.upstream.shared_id(&id) },
+                (None, None | Some("stop")) => Finish::Stop,
+                (None, Some("tool_calls")) => Finish::ToolCalls,
+                (None, Some(other)) => Finish::Error { failure: self.upstream.stopped(other) },
             },
         };
         self.blocks.close(out, self.usage, finish)
     }
 
-    fn take(&mut self, out: &mut impl FnMut(Chunk), payload: &Object) -> Result<(), Misshapen> {
+    fn take(&mut self, out: &mut impl FnMut(Chunk), payload: &Object) -> Result<(), Odd> {
         for choice in list(payload, "choices")? {
-            let choice = choice.as_object().ok_or(Misshapen)?;
+            let choice = choice.as_object().ok_or(Odd::Misshapen)?;
             if let Some(delta) = object(choice, "delta")? {
                 self.delta(out, delta)?;
             }
@@ -91,46 +108,70 @@ impl Assembly {
         Ok(())
     }
 
-    fn delta(&mut self, out: &mut impl FnMut(Chunk), delta: &Object) -> Result<(), Misshapen> {
+    fn delta(&mut self, out: &mut impl FnMut(Chunk), delta: &Object) -> Result<(), Odd> {
         let reasoning = text(delta, "reasoning_content")?.unwrap_or_default();
         let content = text(delta, "content")?.unwrap_or_default();
-        self.bytes += reasoning.len() + content.len();
         self.blocks.reasoning(out, reasoning);
         self.blocks.text(out, content);
+        self.check()?;
         for entry in list(delta, "tool_calls")? {
-            self.call(out, entry.as_object().ok_or(Misshapen)?)?;
+            self.call(out, entry.as_object().ok_or(Odd::Misshapen)?)?;
         }
         Ok(())
     }
 
-    fn call(&mut self, out: &mut impl FnMut(Chunk), entry: &Object) -> Result<(), Misshapen> {
+    fn call(&mut self, out: &mut impl FnMut(Chunk), entry: &Object) -> Result<(), Odd> {
         // Without an index fragments of two calls could not be told apart.
-        let number = member(entry, "index").and_then(Value::as_u64).ok_or(Misshapen)?;
+        let number = member(entry, "index").and_then(Value::as_u64).ok_or(Odd::Misshapen)?;
         let id = text(entry, "id")?;
         let function = object(entry, "function")?;
         let (name, fragment) = match function {
             Some(function) => (text(function, "name")?, text(function, "arguments")?),
             None => (None, None),
         };
-        let fragment = fragment.unwrap_or_default();
-        self.bytes += fragment.len();
         let at = match self.calls.get(&number) {
             Some(at) => *at,
             None => {
-                self.bytes += BLOCK_BYTES;
+                if self.blocks.calls() == CALLS_MAX {
+                    return Err(Odd::Bound(Bound::Calls(CALLS_MAX)));
+                }
                 let at = self.blocks.open_call(out);
                 self.calls.insert(number, at);
                 at
             }
         };
-        self.blocks.call(out, at, id, name, fragment);
+        self.blocks.call(out, at, id, name, fragment.unwrap_or_default());
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Odd> {
+        if self.blocks.bytes() > self.bytes_max {
+            return Err(Odd::Bound(Bound::Answer(self.bytes_max)));
+        }
         Ok(())
     }
 }
 
+/// How many values a JSON text can hold at most, without reading it.
+fn values(json: &str) -> usize {
+    let (mut count, mut in_string, mut is_escaped) = (1, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 /// `None` where the two counts that matter are missing: better no usage than an invented one.
 fn count(usage: &Object) -> Option<TokenUsage> {
-    let number = |object: &Object, name: &str| object.get(name).and_then(Value::as_u64);
+    let number = |object: &Object, name: &str| {
+        object.get(name).and_then(Value::as_u64).filter(|count| *count <= COUNT_MAX)
+    };
     let nested = |outer: &str, name: &str| number(usage.get(outer)?.as_object()?, name);
     let prompt = number(usage, "prompt_tokens")?;
     let cache_read_tokens = nested("prompt_tokens_details", "cached_tokens")
@@ -149,19 +190,19 @@ fn member<'a>(object: &'a Object, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|value| !value.is_null())
 }
 
-fn text<'a>(object: &'a Object, name: &str) -> Result<Option<&'a str>, Misshapen> {
-    member(object, name).map(|value| value.as_str().ok_or(Misshapen)).transpose()
+fn text<'a>(object: &'a Object, name: &str) -> Result<Option<&'a str>, Odd> {
+    member(object, name).map(|value| value.as_str().ok_or(Odd::Misshapen)).transpose()
 }
 
-fn object<'a>(object: &'a Object, name: &str) -> Result<Option<&'a Object>, Misshapen> {
-    member(object, name).map(|value| value.as_object().ok_or(Misshapen)).transpose()
+fn object<'a>(object: &'a Object, name: &str) -> Result<Option<&'a Object>, Odd> {
+    member(object, name).map(|value| value.as_object().ok_or(Odd::Misshapen)).transpose()
 }
 
-fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], Misshapen> {
+fn list<'a>(object: &'a Object, name: &str) -> Result<&'a [Value], Odd> {
     match member(object, name) {
         None => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
-        Some(_) => Err(Misshapen),
+        Some(_) => Err(Odd::Misshapen),
     }
 }
 

@@ -91,8 +91,8 @@ struct Declaration<'a> {
     parameters: &'a Value,
 }
 
-/// The request as JSON text.
-pub(super) fn render(request: &ModelRequest) -> Result<Vec<u8>, LlmFailure> {
+/// The request as JSON text. Without `thinking` it asks for none even where no effort was chosen.
+pub(super) fn render(request: &ModelRequest, thinking: bool) -> Result<Vec<u8>, LlmFailure> {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if let Some(system) = request.system.as_deref().filter(|system| !system.is_empty()) {
         messages.push(Entry::Prompt { content: system });
@@ -101,6 +101,7 @@ pub(super) fn render(request: &ModelRequest) -> Result<Vec<u8>, LlmFailure> {
         add(&mut messages, message)?;
     }
     let effort = request.served.reasoning_effort.as_deref();
+    let effort = if thinking { effort } else { Some("off") };
     let body = Body {
         model: &request.served.model,
         messages,

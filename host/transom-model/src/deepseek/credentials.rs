@@ -22,7 +22,7 @@ impl<F: Fn() -> Endpoint + Send + Sync> Credentials for F {
 }
 
 /// One snapshot.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Endpoint {
     /// Base URL; absent or blank means [`DEFAULT_BASE_URL`].
     pub base_url: Option<String>,
@@ -51,6 +51,12 @@ impl fmt::Debug for Key {
     }
 }
 
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("base_url", &self.shown()).field("key", &self.key).finish()
+    }
+}
+
 impl Endpoint {
     /// The `authorization` header, marked so that no layer below prints it.
     pub(super) fn bearer(&self) -> Result<HeaderValue, LlmFailure> {
@@ -76,33 +82,47 @@ impl Endpoint {
     }
 
     pub(super) fn url(&self) -> Result<Url, LlmFailure> {
-        // The base is looked at by itself: with a path behind it, `http://` would name a host `chat`.
-        let base = self.base();
-        let is_base = base.split_once("://").is_some_and(|(_, host)| !host.starts_with('/'))
-            && Url::parse(base).is_ok_and(|url| {
-                let plain = url.query().is_none() && url.fragment().is_none();
-                matches!(url.scheme(), "http" | "https") && plain
-            });
-        match Url::parse(&format!("{base}/chat/completions")) {
-            Ok(url) if is_base => Ok(url),
-            Ok(_) | Err(_) => Err(LlmFailure::new(
+        self.address().ok_or_else(|| {
+            let shown = self.shown();
+            LlmFailure::new(
                 "INVALID_REQUEST",
                 format!(
-                    "\"{}\" is no base URL: expected http:// or https://, a host, a path",
-                    self.shown()
+                    "\"{shown}\" is no base URL: expected http:// or https://, a host, a path; no user, no query"
                 ),
-            )),
-        }
+            )
+        })
     }
 
-    /// The base URL as it may be shown: whoever put a password into it did not mean to publish it.
+    fn address(&self) -> Option<Url> {
+        // The base is looked at by itself: with a path behind it, `http://` would name a host `chat`.
+        let base = self.base();
+        let (_, host) = base.split_once("://")?;
+        let url = Url::parse(base).ok()?;
+        // A user or a password would go into the header that the key needs.
+        let plain = url.username().is_empty()
+            && url.password().is_none()
+            && url.query().is_none()
+            && url.fragment().is_none();
+        if host.starts_with('/') || !plain || !matches!(url.scheme(), "http" | "https") {
+            return None;
+        }
+        Url::parse(&format!("{base}/chat/completions")).ok()
+    }
+
+    /// The base URL as it may be shown: whoever put a password or a token into one did not mean to
+    /// publish it.
     pub(super) fn shown(&self) -> String {
         let base = self.base();
-        let Some((scheme, rest)) = base.split_once("://") else { return base.to_owned() };
-        let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-        match authority.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://{host}{path}"),
-            None => base.to_owned(),
+        if self.address().is_some() {
+            return base.to_owned();
+        }
+        let (plain, query) = match base.find(['?', '#']) {
+            Some(at) => (base.get(..at).unwrap_or_default(), "?…"),
+            None => (base, ""),
+        };
+        match plain.rsplit_once('@') {
+            Some((_, rest)) => format!("…@{rest}{query}"),
+            None => format!("{plain}{query}"),
         }
     }
 

@@ -1,6 +1,6 @@
-//! Reads of a response body as whole lines: UTF-8 that was split across reads is put together, line
-//! ends become one line feed, a silent or boundless peer is noticed. What lines mean is left to the
-//! event-stream parser.
+//! Reads of a response body as the lines that matter: UTF-8 that was split across reads is put
+//! together, line ends become one line feed, a silent or boundless peer is noticed. What the lines
+//! mean is left to the event-stream parser.
 
 use std::time::Duration;
 
@@ -18,8 +18,9 @@ pub(super) enum Broken<E> {
     Read(E),
 }
 
-/// Text that always ends at the end of a line. What follows the last one when the body ends is
-/// dropped, as the event-stream format wants it.
+/// The `data` lines of a body, one at a time, and an empty line behind those of each event. Other
+/// fields and comments say nothing here; the parser behind this would keep some of them for ever. What
+/// follows the last line when the body ends is dropped, as the event-stream format wants it.
 pub(super) fn whole<S, B, E>(
     reads: S,
     idle: Duration,
@@ -29,16 +30,21 @@ where
     S: Stream<Item = Result<B, E>> + Unpin,
     B: AsRef<[u8]>,
 {
-    let cutter = Cutter::new(event_bytes_max);
-    stream::try_unfold((reads, cutter), move |(mut reads, mut cutter)| async move {
+    let start = (reads, None::<(B, usize)>, Cutter::new(event_bytes_max));
+    stream::try_unfold(start, move |(mut reads, mut read, mut cutter)| async move {
         loop {
-            let read = timeout(idle, reads.next()).await.map_err(|_| Broken::Silent)?;
-            let Some(bytes) = read.transpose().map_err(Broken::Read)? else { return Ok(None) };
-            match cutter.push(bytes.as_ref()) {
-                Ok(Some(text)) => return Ok(Some((text, (reads, cutter)))),
-                Ok(None) => {}
-                Err(TooLong) => return Err(Broken::Event(event_bytes_max)),
+            if let Some((bytes, at)) = &mut read {
+                let mut rest = bytes.as_ref().get(*at..).unwrap_or_default();
+                let line =
+                    cutter.next(&mut rest).map_err(|TooLong| Broken::Event(event_bytes_max))?;
+                *at = bytes.as_ref().len() - rest.len();
+                if let Some(line) = line {
+                    return Ok(Some((line, (reads, read, cutter))));
+                }
             }
+            let next = timeout(idle, reads.next()).await.map_err(|_| Broken::Silent)?;
+            let Some(bytes) = next.transpose().map_err(Broken::Read)? else { return Ok(None) };
+            read = Some((bytes, 0));
         }
     })
 }
@@ -46,17 +52,14 @@ where
 #[derive(Debug, PartialEq, Eq)]
 struct TooLong;
 
-/// Cuts bytes at line ends. The parser behind it looks at unfinished text again with every read, so
-/// it is never given any: a long line costs its length once.
+/// Cuts bytes at line ends. The parser behind it looks at all the text it has with every line, so it
+/// is given one at a time: a line costs its length once.
 struct Cutter {
-    /// Finished lines, then the unfinished one.
-    text: Vec<u8>,
-    /// Length of the unfinished line.
-    line_bytes: usize,
-    /// Length of the finished lines of the unfinished event, comments apart: those are not kept.
+    /// The unfinished line.
+    line: Vec<u8>,
+    /// Length of the `data` lines of the unfinished event.
     event_bytes: usize,
     event_bytes_max: usize,
-    is_comment: bool,
     after_return: bool,
     at_start: bool,
 }
@@ -64,64 +67,59 @@ struct Cutter {
 impl Cutter {
     fn new(event_bytes_max: usize) -> Cutter {
         Cutter {
-            text: Vec::new(),
-            line_bytes: 0,
+            line: Vec::new(),
             event_bytes: 0,
             event_bytes_max,
-            is_comment: false,
             after_return: false,
             at_start: true,
         }
     }
 
-    fn push(&mut self, bytes: &[u8]) -> Result<Option<String>, TooLong> {
-        let mut finished = 0;
-        for &byte in bytes {
-            let after_return = std::mem::replace(&mut self.after_return, byte == b'\r');
-            match byte {
-                b'\n' if after_return => {}
-                b'\n' | b'\r' => {
-                    self.end_line();
-                    finished = self.text.len();
+    /// Takes bytes up to the end of a line that matters, or all.
+    fn next(&mut self, bytes: &mut &[u8]) -> Result<Option<String>, TooLong> {
+        while let [first, rest @ ..] = *bytes {
+            if std::mem::take(&mut self.after_return) && *first == b'\n' {
+                *bytes = rest;
+                continue;
+            }
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            let (part, rest) = bytes.split_at(end.unwrap_or(bytes.len()));
+            *bytes = rest;
+            if self.event_bytes + self.line.len() + part.len() > self.event_bytes_max {
+                return Err(TooLong);
+            }
+            self.line.extend_from_slice(part);
+            if let [end, rest @ ..] = rest {
+                *bytes = rest;
+                self.after_return = *end == b'\r';
+                if let Some(line) = self.end_line() {
+                    return Ok(Some(line));
                 }
-                _ => self.extend_line(byte)?,
             }
         }
-        if finished == 0 {
-            return Ok(None);
-        }
-        let rest = self.text.split_off(finished);
-        let lines = std::mem::replace(&mut self.text, rest);
-        let lines = String::from_utf8_lossy(&lines);
+        Ok(None)
+    }
+
+    fn end_line(&mut self) -> Option<String> {
+        let mut line = std::mem::take(&mut self.line);
         // A byte-order mark may open the body and nothing else.
-        let lines = if std::mem::replace(&mut self.at_start, false) {
-            lines.trim_start_matches('\u{feff}')
-        } else {
-            &lines
-        };
-        Ok(Some(lines.to_owned()))
-    }
-
-    fn extend_line(&mut self, byte: u8) -> Result<(), TooLong> {
-        if self.line_bytes == 0 {
-            self.is_comment = byte == b':';
+        if std::mem::take(&mut self.at_start) {
+            while line.starts_with("\u{feff}".as_bytes()) {
+                line.drain(..3);
+            }
         }
-        self.line_bytes += 1;
-        if self.event_bytes + self.line_bytes > self.event_bytes_max {
-            return Err(TooLong);
+        if line.is_empty() {
+            return (std::mem::take(&mut self.event_bytes) > 0).then(|| "\n".to_owned());
         }
-        self.text.push(byte);
-        Ok(())
-    }
-
-    fn end_line(&mut self) {
-        if self.line_bytes == 0 {
-            self.event_bytes = 0;
-        } else if !self.is_comment {
-            self.event_bytes += self.line_bytes;
+        if line != b"data" && !line.starts_with(b"data:") {
+            return None;
         }
-        self.line_bytes = 0;
-        self.text.push(b'\n');
+        self.event_bytes += line.len();
+        line.push(b'\n');
+        Some(match String::from_utf8(line) {
+            Ok(line) => line,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{convert::Infallible, sync::mpsc};
 
 use futures_util::stream;
+use proptest::prelude::*;
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -48,6 +49,42 @@ async fn only_silence_runs_into_the_idle_timeout() {
     ];
     for (reads, expected) in table {
         assert_eq!(play(reads).await, expected, "{reads:?}");
+    }
+}
+
+/// Reasoning, several bytes a character, a call, every line end, a comment, and bytes behind the end.
+const ANSWER: &str = concat!(
+    "\u{feff}data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\r\n\r\n",
+    ": still here\r\rid: 7\ndata: {\"choices\":\ndata: [{\"delta\":{\"content\":\"你🦀\"}}]}\n\n",
+    "data:{\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\"}}]}}]}\r\r",
+    "data: {\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":2}}\n\ndata: [DONE]\n\ndata: {oops",
+);
+
+/// The chunks of an answer that is read in these pieces.
+fn chunks(reads: Vec<Vec<u8>>) -> Vec<Chunk> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let (sender, chunks) = mpsc::sync_channel(4096);
+    let out = Chunks::new(Box::new(move |chunk| drop(sender.send(chunk))));
+    let upstream = Upstream::new(&Endpoint::default(), 300_000);
+    let reads = stream::iter(reads.into_iter().map(Ok::<_, Infallible>));
+    let provider = provider(Settings::default());
+    let reason = runtime.block_on(provider.play(reads, &upstream, &out)).unwrap();
+    out.finish(reason);
+    chunks.iter().collect()
+}
+
+proptest! {
+    /// Where the reads of an answer begin and end makes no difference.
+    #[test]
+    fn reads_do_not_matter(mut cuts in proptest::collection::vec(0..ANSWER.len(), 0..60)) {
+        let whole = chunks(vec![ANSWER.into()]);
+        prop_assert_eq!(whole.len(), 11);
+        cuts.sort_unstable();
+        let mut rest = ANSWER.as_bytes().to_vec();
+        let mut reads: Vec<Vec<u8>> = cuts.iter().rev().map(|cut| rest.split_off(*cut)).collect();
+        reads.push(rest);
+        reads.reverse();
+        prop_assert_eq!(chunks(reads), whole);
     }
 }
 

@@ -11,7 +11,8 @@ use transom_harness::{
 
 use crate::scripted::{
     reader::{Node, ScriptError, unknown},
-    scene::{Scene, Template},
+    scene::Scene,
+    template::{NAMES, Template},
 };
 
 /// Longest delay of one action: beyond an hour it is more likely a slip than a wish.
@@ -29,11 +30,19 @@ pub struct Script {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rule {
-    prompt: Prompt,
-    step: Option<u64>,
+    when: When,
     /// How often it may be taken in one session.
     pub(super) times: Option<u64>,
     pub(super) answer: Vec<Action>,
+}
+
+/// What must hold for a rule to fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct When {
+    prompt: Prompt,
+    step: Option<u64>,
+    /// Any of these; in lower case.
+    notice: Option<Vec<String>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,44 +118,54 @@ impl FromStr for Script {
 
 impl Rule {
     pub(super) fn fits(&self, scene: &Scene) -> bool {
-        let step = self.step.is_none_or(|step| step == scene.step);
-        step && match &self.prompt {
+        let When { prompt, step, notice } = &self.when;
+        let prompt = match prompt {
             Prompt::Any => true,
             Prompt::Exact(text) => *text == scene.prompt,
-            Prompt::Contains(texts) => {
-                let prompt = scene.prompt.to_lowercase();
-                texts.iter().any(|text| prompt.contains(text))
-            }
-        }
+            Prompt::Contains(texts) => contains(&scene.prompt, texts),
+        };
+        prompt
+            && step.is_none_or(|step| step == scene.step)
+            && notice.as_ref().is_none_or(|texts| contains(&scene.notice, texts))
     }
+}
+
+fn contains(text: &str, parts: &[String]) -> bool {
+    let text = text.to_lowercase();
+    parts.iter().any(|part| text.contains(part))
 }
 
 impl Arguments {
-    pub(super) fn fragments(&self, scene: &Scene) -> Vec<String> {
+    pub(super) fn fragments(&self, scene: &Scene) -> Result<Vec<String>, String> {
         match self {
-            Arguments::Raw(fragments) => fragments.clone(),
-            Arguments::Object(object) => vec![fill(object, scene).to_string()],
+            Arguments::Raw(fragments) => Ok(fragments.clone()),
+            Arguments::Object(object) => Ok(vec![fill(object, scene)?.to_string()]),
         }
     }
 }
 
-fn fill(value: &Value, scene: &Scene) -> Value {
-    match value {
+fn fill(value: &Value, scene: &Scene) -> Result<Value, String> {
+    Ok(match value {
         // Templates were checked when the script was read; one that fails stands for itself.
-        Value::String(text) => {
-            Template::read(text).map_or_else(|_| value.clone(), |text| scene.fill(&text).into())
+        Value::String(text) => match Template::read(text) {
+            Ok(template) => template.fill(scene)?.into(),
+            Err(_) => value.clone(),
+        },
+        Value::Array(items) => {
+            items.iter().map(|item| fill(item, scene)).collect::<Result<_, _>>()?
         }
-        Value::Array(items) => items.iter().map(|item| fill(item, scene)).collect(),
-        Value::Object(members) => {
-            members.iter().map(|(name, value)| (name.clone(), fill(value, scene))).collect()
-        }
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| Ok((name.clone(), fill(value, scene)?)))
+            .collect::<Result<_, String>>()?,
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
-    }
+    })
 }
 
 fn rule(node: Node) -> Result<Rule, ScriptError> {
     let fields = node.object("a rule", &["when", "times", "answer"])?;
-    let (prompt, step) = fields.find("when").map(when).transpose()?.unwrap_or((Prompt::Any, None));
+    let always = When { prompt: Prompt::Any, step: None, notice: None };
+    let when = fields.find("when").map(when).transpose()?.unwrap_or(always);
     let mut answer = Vec::new();
     for node in fields.need("answer")?.list("\"answer\"")? {
         let ended = answer
@@ -158,21 +177,14 @@ fn rule(node: Node) -> Result<Rule, ScriptError> {
         }
         answer.push(action(node)?);
     }
-    Ok(Rule { prompt, step, times: positive(fields.find("times"), "\"times\"")?, answer })
+    Ok(Rule { when, times: positive(fields.find("times"), "\"times\"")?, answer })
 }
 
-fn when(node: Node) -> Result<(Prompt, Option<u64>), ScriptError> {
-    let fields = node.object("\"when\"", &["contains", "exact", "any", "step"])?;
+fn when(node: Node) -> Result<When, ScriptError> {
+    let fields = node.object("\"when\"", &["contains", "exact", "any", "step", "notice"])?;
     let mut prompts = Vec::new();
     if let Some(node) = fields.find("contains") {
-        let texts = strings(node, "\"contains\"")?;
-        if texts.iter().any(String::is_empty) || texts.is_empty() {
-            return Err(
-                node.fail("\"contains\" must not be empty: to fit every prompt leave it out")
-            );
-        }
-        prompts
-            .push((node, Prompt::Contains(texts.iter().map(|text| text.to_lowercase()).collect())));
+        prompts.push((node, Prompt::Contains(parts(node, "\"contains\"", "prompt")?)));
     }
     if let Some(node) = fields.find("exact") {
         prompts.push((node, Prompt::Exact(node.string("\"exact\"")?)));
@@ -189,7 +201,25 @@ fn when(node: Node) -> Result<(Prompt, Option<u64>), ScriptError> {
         return Err(node.fail("\"when\" takes one of \"contains\", \"exact\" and \"any\""));
     }
     let prompt = prompts.pop().map_or(Prompt::Any, |(_, prompt)| prompt);
-    Ok((prompt, positive(fields.find("step"), "\"step\"")?))
+    Ok(When {
+        prompt,
+        step: positive(fields.find("step"), "\"step\"")?,
+        notice: fields
+            .find("notice")
+            .map(|node| parts(node, "\"notice\"", "notice"))
+            .transpose()?,
+    })
+}
+
+/// Texts of which one must be contained, in lower case.
+fn parts(node: Node, what: &str, whole: &str) -> Result<Vec<String>, ScriptError> {
+    let texts = strings(node, what)?;
+    if texts.iter().any(String::is_empty) || texts.is_empty() {
+        return Err(
+            node.fail(format!("{what} must not be empty: to fit every {whole} leave it out"))
+        );
+    }
+    Ok(texts.iter().map(|text| text.to_lowercase()).collect())
 }
 
 fn action(node: Node) -> Result<Action, ScriptError> {
@@ -348,8 +378,7 @@ fn templates(node: Node, what: &str) -> Result<Vec<Template>, ScriptError> {
 }
 
 fn template(node: Node, text: &str) -> Result<Template, ScriptError> {
-    Template::read(text)
-        .map_err(|name| node.fail(unknown("a template", &name, &["prompt", "result", "step"])))
+    Template::read(text).map_err(|name| node.fail(unknown("a template", &name, NAMES)))
 }
 
 /// A string, or a list of strings.

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use transom_harness::{
     block::Block,
     chunk::{Assembler, BlockType, TokenUsage},
-    message::{Message, Role, Source},
+    message::{Form, Message, Role, Source},
     ports::Served,
 };
 
@@ -16,6 +16,7 @@ use super::*;
 const GREETING: &str = include_str!("../../../../docs/examples/greeting.json");
 const TOOLS: &str = include_str!("../../../../docs/examples/tools.json");
 const FAILURES: &str = include_str!("../../../../docs/examples/failures.json");
+const DELEGATION: &str = include_str!("../../../../docs/examples/delegation.json");
 
 fn scripted(text: &str) -> Scripted {
     Scripted::new(text.parse().unwrap_or_else(|error| panic!("{error}")))
@@ -39,13 +40,23 @@ fn answered() -> Arc<Message> {
     message(Role::Assistant, source, vec![Block::text("…")])
 }
 
+fn notice(text: &str) -> Arc<Message> {
+    let form = Some(Form::Notice);
+    let source = Source::Plugin { plugin: "p".into(), form, sections: None, summary: None };
+    message(Role::User, source, vec![Block::text(text)])
+}
+
 fn result(text: &str) -> Arc<Message> {
+    result_of("c", text)
+}
+
+fn result_of(id: &str, text: &str) -> Arc<Message> {
     let block = Block::ToolResult {
-        tool_call_id: "c".into(),
+        tool_call_id: id.into(),
         content: vec![Block::text(text)],
         is_error: false,
     };
-    message(Role::User, Source::Tool { call_id: "c".into() }, vec![block])
+    message(Role::User, Source::Tool { call_id: id.into() }, vec![block])
 }
 
 /// The chunks of an answer, and how it ended.
@@ -310,15 +321,113 @@ fn the_oldest_session_is_forgotten_first() {
     assert!(uses.take(&session(0), 0, 1));
 }
 
-/// The documentation shows what the examples hold.
+/// Both sides of a delegation, and a job that ends while nobody asks.
+#[tokio::test]
+async fn the_delegation_example_plays() {
+    let scripted = scripted(DELEGATION);
+    let delegate = || user("Delegate: what is in the directory /tmp/x?");
+    let job = || user("In the background, please");
+    let started = || result_of("call-1-1", "started background job bash-7");
+    let ended = || {
+        notice("background job bash-7 (bash: sleep) finished [status: completed, exit code: 0].")
+    };
+    let table = [
+        (
+            vec![delegate()],
+            vec![
+                "reasoning Two children can work at once.",
+                r#"call count subagent {"description":"Count files","prompt":"You are the counter. Look into the directory /tmp/x, please."}"#,
+                r#"call call-1-2 subagent {"description":"Write a poem","prompt":"You are the poet."}"#,
+                "tool-calls",
+            ],
+        ),
+        (
+            vec![user("You are the counter. Look into the directory /tmp/x, please.")],
+            vec!["text There are 3 files in /tmp/x.", "stop"],
+        ),
+        (vec![user("You are the poet.")], vec!["text Three files lay in a", "max-tokens"]),
+        (
+            vec![delegate(), answered(), result_of("count", "3"), result_of("call-1-2", "none")],
+            vec!["text The counter: 3\nThe poet: none", "stop"],
+        ),
+        (
+            vec![job()],
+            vec![
+                r#"call call-1-1 bash {"command":"sleep 1; echo done","description":"Be slow","run_in_background":true}"#,
+                "tool-calls",
+            ],
+        ),
+        (vec![job(), answered(), started()], vec!["text bash-7 is on its way.", "stop"]),
+        // The end comes in a turn of its own, or in time for the step that follows the start.
+        (
+            vec![job(), answered(), started(), answered(), ended()],
+            vec![r#"call call-3-1 job_output {"job_id":"bash-7"}"#, "tool-calls"],
+        ),
+        (
+            vec![job(), answered(), started(), ended()],
+            vec![r#"call call-2-1 job_output {"job_id":"bash-7"}"#, "tool-calls"],
+        ),
+        // What was answered is no news.
+        (
+            vec![job(), answered(), started(), answered(), ended(), answered(), result("done")],
+            vec!["text It said: done", "stop"],
+        ),
+    ];
+    for (messages, expected) in table {
+        assert_eq!(told(&scripted, messages).await, expected);
+    }
+}
+
+/// A script that is wrong about the tools says so, instead of calling them with less than it meant.
+#[tokio::test]
+async fn a_place_that_is_not_there_fails_the_attempt() {
+    let scripted = scripted(
+        r#"{"rules": [
+            {"when": {"step": 1}, "answer": [{"text": "a"}, {"tool": {"name": "t", "arguments": {"x": ["{{result.c}}"]}}}]},
+            {"when": {"step": 2}, "answer": [{"reasoning": "{{result after id }}"}]}
+        ]}"#,
+    );
+    let missing = "INVALID_REQUEST there is no result \"c\" since the prompt, only those of []";
+    assert_eq!(told(&scripted, vec![user("go")]).await, ["text a", missing]);
+    let told = told(&scripted, vec![user("go"), answered(), result("no such word")]).await;
+    assert_eq!(told, ["INVALID_REQUEST no word follows \"id\" in \"no such word\""]);
+}
+
+/// The documentation shows what the examples hold, and every example is played above.
 #[test]
 fn the_documentation_quotes_the_examples() {
     let page = include_str!("../../../../docs/scripted-model.md");
+    let (page, mistakes) = page.split_once("## What a mistake looks like").unwrap();
+    let played = [
+        ("greeting.json", GREETING),
+        ("tools.json", TOOLS),
+        ("failures.json", FAILURES),
+        ("delegation.json", DELEGATION),
+    ];
     let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let quoted: Vec<&str> =
-        page.split("```json\n").skip(1).filter_map(|part| part.split("```").next()).collect();
-    assert_eq!(quoted.len(), 3);
-    for (quote, example) in quoted.into_iter().zip([GREETING, TOOLS, FAILURES]) {
+    let quoted = fenced(page, "json");
+    assert_eq!(quoted.len(), played.len());
+    for (quote, (name, example)) in quoted.into_iter().zip(played) {
         assert!(squeezed(example).contains(&squeezed(quote)), "{quote}");
+        assert!(page.contains(&format!("(examples/{name})")), "{name}");
     }
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/examples");
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let mut known = played.map(|(name, _)| name);
+    known.sort_unstable();
+    assert_eq!(names, known);
+    let (scripts, complaints) = (fenced(mistakes, "json"), fenced(mistakes, "text"));
+    assert_eq!((scripts.len(), complaints.len()), (1, 1));
+    let error = scripts[0].parse::<Script>().unwrap_err();
+    assert_eq!(error.to_string(), complaints[0].trim());
+}
+
+/// The blocks of a page in this language.
+fn fenced<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let blocks = page.split(&format!("```{language}\n")).skip(1).collect::<Vec<_>>();
+    blocks.into_iter().filter_map(|part| part.split("```").next()).collect()
 }

@@ -188,12 +188,8 @@ fn a_refusal_that_breaks_off_is_still_a_refusal() {
 #[test]
 fn a_server_that_is_not_there_is_a_transport_failure() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let table = [
-        (format!("http://{gone}"), format!("http://{gone}")),
-        // A password in the URL is nobody's business.
-        (format!("http://me:secret-word@{gone}/v1"), format!("http://{gone}/v1")),
-    ];
-    for (base, shown) in table {
+    for base in [format!("http://{gone}"), format!("http://{gone}/v1/")] {
+        let shown = base.trim_end_matches('/').to_owned();
         let bench =
             Bench::over(ModelServer::start(), Settings::default(), move || endpoint(&base, KEY));
         let failure = bench.failure("PROMPT: PLAIN");

@@ -6,9 +6,13 @@
 mod model_server;
 
 mod answers;
+mod cuts;
 mod endings;
 mod failures;
+mod hostile;
 mod requests;
+mod stops;
+mod wire;
 
 use std::{
     sync::{
@@ -68,35 +72,16 @@ impl Bench {
         settings: Settings,
         credentials: impl Credentials + 'static,
     ) -> Bench {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_all()
-            .build()
-            .unwrap();
-        let provider = DeepSeek::new(credentials, settings);
-        let providers = Providers::new(runtime.handle().clone()).with(ID, provider);
+        let (providers, runtime) = provide(settings, credentials);
         Bench { server, providers, _runtime: runtime }
     }
 
     fn request(&self, prompt: &str) -> ModelRequest {
-        let route = Route {
-            provider: Some(ID.into()),
-            model: Some("deepseek-v4-flash".into()),
-            ..Route::default()
-        };
-        ModelRequest {
-            session: SessionId::from("main"),
-            served: self.providers.serve(&route).unwrap(),
-            system: None,
-            messages: vec![user(vec![Block::text(prompt)])],
-            tools: Arc::from([]),
-        }
+        request(&self.providers, prompt)
     }
 
     fn begin(&self, request: ModelRequest) -> Attempt {
-        let (sender, chunks) = mpsc::sync_channel(4096);
-        let stop = self.providers.call(request, Box::new(move |chunk| drop(sender.send(chunk))));
-        Attempt { stop, chunks }
+        begin(&self.providers, request)
     }
 
     /// The chunks of a whole attempt, as JSON.
@@ -116,6 +101,35 @@ impl Bench {
         self.server.on("OWN", reply);
         self.failure("PROMPT: OWN")
     }
+}
+
+/// The provider alone in its table, and what it runs on.
+fn provide(settings: Settings, credentials: impl Credentials + 'static) -> (Providers, Runtime) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let provider = DeepSeek::new(credentials, settings);
+    (Providers::new(runtime.handle().clone()).with(ID, provider), runtime)
+}
+
+fn request(providers: &Providers, prompt: &str) -> ModelRequest {
+    let route = Route {
+        provider: Some(ID.into()),
+        model: Some("deepseek-v4-flash".into()),
+        ..Route::default()
+    };
+    ModelRequest {
+        session: SessionId::from("main"),
+        served: providers.serve(&route).unwrap(),
+        system: None,
+        messages: vec![user(vec![Block::text(prompt)])],
+        tools: Arc::from([]),
+    }
+}
+
+fn begin(providers: &Providers, request: ModelRequest) -> Attempt {
+    let (sender, chunks) = mpsc::sync_channel(4096);
+    let stop = providers.call(request, Box::new(move |chunk| drop(sender.send(chunk))));
+    Attempt { stop, chunks }
 }
 
 impl Attempt {

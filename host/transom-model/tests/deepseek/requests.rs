@@ -121,10 +121,13 @@ fn a_base_url_that_is_none_is_refused_without_a_request() {
         "http:///v1",
         "not a url",
         "http://h/v1?key=1",
+        "http://me:secret-word@127.0.0.1:9/v1",
     ] {
         let bench =
             Bench::over(ModelServer::start(), Settings::default(), move || endpoint(base, KEY));
-        assert_eq!(bench.failure("PROMPT: PLAIN")["code"], "INVALID_REQUEST", "{base}");
+        let failure = bench.failure("PROMPT: PLAIN");
+        assert_eq!(failure["code"], "INVALID_REQUEST", "{base}");
+        assert!(!failure.to_string().contains("secret-word"), "{failure}");
     }
 }
 

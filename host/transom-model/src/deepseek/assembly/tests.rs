@@ -1,14 +1,22 @@
 //! Payloads and the chunks they become (L-91, L-92, L-94).
 
 use proptest::prelude::*;
+use serde_json::json;
+use transom_harness::chunk::{Assembler, BlockType};
 
 use super::*;
+use crate::deepseek::Endpoint;
+
+fn upstream() -> Upstream {
+    Upstream::new(&Endpoint::default(), 0)
+}
 
 /// The chunks of these payloads and then `[DONE]`, one JSON text each.
 fn play(payloads: &[&str]) -> Result<Vec<String>, LlmFailure> {
     let mut chunks = Vec::new();
     let mut put = |chunk: Chunk| chunks.push(serde_json::to_string(&chunk).unwrap());
-    let mut assembly = Assembly::new(1 << 20);
+    let upstream = upstream();
+    let mut assembly = Assembly::new(&upstream, 1 << 20);
     for payload in payloads {
         assembly.payload(&mut put, payload)?;
     }
@@ -132,8 +140,13 @@ fn usage_counts_are_disjoint() {
 #[test]
 fn an_odd_usage_is_none() {
     let [start, delta, end] = HI_CHUNKS;
-    for usage in [r#"{"prompt_tokens":-1,"completion_tokens":5}"#, r#"{"prompt_tokens":"1"}"#, "{}"]
-    {
+    for usage in [
+        r#"{"prompt_tokens":-1,"completion_tokens":5}"#,
+        r#"{"prompt_tokens":"1"}"#,
+        // No number to a client of the log.
+        r#"{"prompt_tokens":9007199254740992,"completion_tokens":5}"#,
+        "{}",
+    ] {
         check(&[HI, &format!(r#"{{"usage":{usage}}}"#)], &[start, delta, end, STOP]);
     }
 }
@@ -186,16 +199,113 @@ fn misshapen_payloads_are_malformed() {
         r#"{"usage":5}"#,
     ];
     for payload in table {
-        assert_eq!(play(&[payload]), Err(malformed(payload)), "{payload}");
+        assert_eq!(play(&[payload]), Err(upstream().malformed(payload)), "{payload}");
     }
+}
+
+/// A value that fits often enough for deep payloads to be accepted now and then.
+fn value(text: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    prop_oneof![
+        12 => proptest::sample::select(text).prop_map(Value::from),
+        2 => Just(Value::Null),
+        1 => prop_oneof![Just(json!(7)), Just(json!(-1)), Just(json!([])), Just(json!({})), Just(json!(true))],
+    ]
+}
+
+fn payload() -> impl Strategy<Value = Value> {
+    let index = prop_oneof![20 => (0_u64..4).prop_map(Value::from), 1 => value(&["0"])];
+    let entry = (
+        index,
+        value(&["", "a", "b", "call-1", "call-2"]),
+        value(&["", "f", "g"]),
+        value(&["", "{", "}"]),
+    )
+        .prop_map(|(index, id, name, arguments)| {
+            json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}})
+        });
+    let choice = (
+        value(&["", "x", "é"]),
+        value(&["", "r"]),
+        proptest::collection::vec(entry, 0..3),
+        prop_oneof![3 => Just(Value::Null), 1 => value(&["stop", "length", "tool_calls", "odd"])],
+    )
+        .prop_map(|(content, reasoning, calls, finish)| {
+            json!({
+                "delta": {"content": content, "reasoning_content": reasoning, "tool_calls": calls},
+                "finish_reason": finish,
+            })
+        });
+    let usage = prop_oneof![
+        4 => Just(Value::Null),
+        1 => Just(json!({"prompt_tokens": 3, "completion_tokens": 4})),
+        1 => value(&["many"]),
+    ];
+    let error = prop_oneof![20 => Just(Value::Null), 1 => value(&["broken"])];
+    (proptest::collection::vec(choice, 0..3), usage, error).prop_map(
+        |(choices, usage, error)| json!({"choices": choices, "usage": usage, "error": error}),
+    )
 }
 
 proptest! {
     /// Whatever a server sends, there is an answer or a failure with a code; none of it panics.
     #[test]
-    fn no_payload_is_too_odd(payload in r#"[\[\]{}:,"0-9a-z]{0,30}"#, tail in ".{0,10}") {
+    fn no_text_is_too_odd(payload in r#"[\[\]{}:,"0-9a-z]{0,30}"#, tail in ".{0,10}") {
         if let Err(failure) = play(&[HI, &payload, &tail]) {
             prop_assert!(!failure.code.is_empty());
         }
+    }
+
+    /// Blocks begin in order, grow between their start and their end, end once and in order; and the
+    /// deltas alone add up to what the ends say (L-16, L-92).
+    #[test]
+    fn what_is_put_out_fits_together(payloads in proptest::collection::vec(payload(), 0..5)) {
+        let upstream = upstream();
+        let mut assembly = Assembly::new(&upstream, 1 << 20);
+        let mut chunks = Vec::new();
+        for payload in payloads {
+            let outcome = assembly.payload(&mut |chunk| chunks.push(chunk), &payload.to_string());
+            if let Err(failure) = outcome {
+                prop_assert!(!failure.code.is_empty() && !failure.message.is_empty());
+                let has_end = chunks.iter().any(|chunk| matches!(chunk, Chunk::BlockEnd { .. }));
+                prop_assert!(!has_end);
+                return Ok(());
+            }
+        }
+        let finish = assembly.done(&mut |chunk| chunks.push(chunk));
+        let mut kinds = Vec::new();
+        let mut ends = 0;
+        let (mut whole, mut deltas) = (Assembler::default(), Assembler::default());
+        for chunk in &chunks {
+            whole.push(chunk);
+            match chunk {
+                Chunk::BlockStart { index, block_type } => {
+                    prop_assert_eq!(usize::try_from(*index).unwrap(), kinds.len());
+                    kinds.push(*block_type);
+                }
+                Chunk::TextDelta { index, .. } => {
+                    prop_assert_eq!(kinds.get(*index as usize), Some(&BlockType::Text));
+                }
+                Chunk::ReasoningDelta { index, .. } => {
+                    prop_assert_eq!(kinds.get(*index as usize), Some(&BlockType::Reasoning));
+                }
+                Chunk::ToolCallDelta { index, .. } => {
+                    prop_assert_eq!(kinds.get(*index as usize), Some(&BlockType::ToolCall));
+                }
+                Chunk::BlockEnd { index, .. } => {
+                    prop_assert_eq!(*index, ends);
+                    ends += 1;
+                    continue;
+                }
+                Chunk::Usage { .. } => {}
+                Chunk::Finish { .. } => prop_assert!(false, "the end is not the assembly's to say"),
+            }
+            let is_usage = matches!(chunk, Chunk::Usage { .. });
+            prop_assert!(ends == 0 || is_usage);
+            deltas.push(chunk);
+        }
+        if ends > 0 {
+            prop_assert_eq!(usize::try_from(ends).unwrap(), kinds.len());
+        }
+        prop_assert_eq!(whole.finish(&finish), deltas.finish(&finish));
     }
 }

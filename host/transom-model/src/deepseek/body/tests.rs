@@ -40,7 +40,7 @@ fn result(id: &str, content: &str) -> Block {
 }
 
 fn rendered(request: &ModelRequest) -> Value {
-    serde_json::from_slice(&render(request).unwrap()).unwrap()
+    serde_json::from_slice(&render(request, true).unwrap()).unwrap()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn the_worked_example_is_as_specified() {
         r#""function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c1","content":"(no output)"}],"#,
         r#""stream":true,"stream_options":{"include_usage":true}}"#,
     );
-    assert_eq!(String::from_utf8(render(&request).unwrap()).unwrap(), expected);
+    assert_eq!(String::from_utf8(render(&request, true).unwrap()).unwrap(), expected);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn what_cannot_be_said_is_refused() {
         ),
     ];
     for (content, expected) in table {
-        let failure = render(&request(vec![blocks(Role::User, content)])).unwrap_err();
+        let failure = render(&request(vec![blocks(Role::User, content)]), true).unwrap_err();
         assert_eq!(failure, LlmFailure::new("UNSUPPORTED_CONTENT", expected));
     }
 }
@@ -160,6 +160,18 @@ fn effort_becomes_thinking() {
         request.served.reasoning_effort = effort.map(str::to_owned);
         let body = rendered(&request);
         assert_eq!((&body["thinking"], &body["reasoning_effort"]), (&thinking, &reasoning_effort));
+    }
+}
+
+/// L-89: where a deployment disables thinking, a request that says nothing of it asks for none too.
+#[test]
+fn thinking_that_is_disabled_is_not_left_to_the_model() {
+    for effort in [None, Some("off".to_owned())] {
+        let mut request = request(vec![]);
+        request.served.reasoning_effort = effort;
+        let body: Value = serde_json::from_slice(&render(&request, false).unwrap()).unwrap();
+        assert_eq!(body["thinking"], json!({"type": "disabled"}));
+        assert_eq!(body.get("reasoning_effort"), None);
     }
 }
 

@@ -23,17 +23,40 @@ fn a_base_url_becomes_one_address() {
     }
 }
 
+/// Nothing may be sent to an address with a user in it: its `authorization` would stand beside the key's.
+#[test]
+fn an_address_with_a_user_or_a_query_is_refused() {
+    for base in ["http://u@h", "http://:p@h", "http://u:p@h/v1", "http://h?q", "http://h#f"] {
+        assert_eq!(endpoint(Some(base)).url().unwrap_err().code, "INVALID_REQUEST", "{base}");
+    }
+}
+
 #[test]
 fn passwords_in_addresses_are_not_shown() {
     let table = [
         ("http://h:1/v1", "http://h:1/v1"),
-        ("http://u:p@h:1/v1", "http://h:1/v1"),
-        ("http://u:p@w@h", "http://h"),
         ("http://h/a@b", "http://h/a@b"),
         ("nonsense", "nonsense"),
+        ("http://u:p@h:1/v1", "…@h:1/v1"),
+        ("http://u:p@w@h", "…@h"),
+        ("http:/u:p@h/v1", "…@h/v1"),
+        ("http:///u:p@h", "…@h"),
+        (r"http:\\u:p@h", "…@h"),
+        ("u:p@h", "…@h"),
+        ("http://h/v1?key=p", "http://h/v1?…"),
+        ("http://h/v1#p", "http://h/v1?…"),
+        ("u:p@h?key=p", "…@h?…"),
     ];
     for (base, shown) in table {
-        assert_eq!(endpoint(Some(base)).shown(), shown);
+        let endpoint = endpoint(Some(base));
+        assert_eq!(endpoint.shown(), shown);
+        assert_eq!(
+            format!("{endpoint:?}"),
+            format!("Endpoint {{ base_url: {shown:?}, key: None }}")
+        );
+        if let Err(failure) = endpoint.url() {
+            assert!(failure.message.starts_with(&format!("\"{shown}\" ")), "{}", failure.message);
+        }
     }
 }
 

@@ -81,6 +81,10 @@ fn mistakes_in_a_rule_are_pointed_at() {
                 "line 2, column 25: \"contains\" must not be empty: to fit every prompt leave it out",
             ),
             (
+                "{\"when\": {\"notice\": []}, \"answer\": []}",
+                "line 2, column 23: \"notice\" must not be empty: to fit every notice leave it out",
+            ),
+            (
                 "{\"when\": {\"contains\": [\"a\", 1]}, \"answer\": []}",
                 "line 2, column 31: each item of \"contains\" must be a string, found 1",
             ),
@@ -121,6 +125,10 @@ fn mistakes_in_an_action_are_pointed_at() {
                 "line 2, column 10: a template has no \"promt\": did you mean \"prompt\"?",
             ),
             (
+                "{\"text\": \"{{result.0}}\"}",
+                "line 2, column 10: a template has no \"result.0\": did you mean \"result\"?",
+            ),
+            (
                 "{\"delay_ms\": 3600001}",
                 "line 2, column 14: \"delay_ms\" must be at most 3600000, found 3600001",
             ),
@@ -156,7 +164,7 @@ fn mistakes_in_an_action_are_pointed_at() {
             ),
             (
                 "{\"tool\": {\"name\": \"t\", \"arguments\": {\"a\": [\"{{x}}\"]}}}",
-                "line 2, column 37: a template has no \"x\": there are \"prompt\", \"result\", \"step\"",
+                "line 2, column 37: a template has no \"x\": there are \"prompt\", \"result\", \"notice\", \"step\"",
             ),
         ]
         .map(|(action, expected)| (format!("{{\"rules\": [{{\"answer\": [\n{action}\n]}}]}}"), expected)),

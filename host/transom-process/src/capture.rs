@@ -1,7 +1,7 @@
 //! Reading a child's output without end and without growing: a bounded tail in memory, and the
 //! whole stream in a spill file as soon as the tail is not the whole.
 
-use std::{io, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
@@ -17,6 +17,10 @@ const READ_BYTES: usize = 64 << 10;
 
 /// How often a pipe is read after reading was stopped. A pipe holds 64 KiB, and at most 1 MiB.
 const LAST_READS_MAX: u32 = 16;
+
+/// Sees output as it comes: the new bytes, and the file that holds everything up to them, if there is one. A stream
+/// of which the file has lost something has none.
+pub type Observer = Box<dyn FnMut(&[u8], Option<&Path>) + Send>;
 
 /// Output that is being read. Dropping it stops the reading.
 #[derive(Debug)]
@@ -42,8 +46,23 @@ impl Capture {
     where
         R: AsyncRead + Unpin + Send + 'static,
     {
+        Capture::start_observed(runtime, reader, tail_bytes_max, spill, Box::new(|_, _| {}))
+    }
+
+    /// Begins to read, and tells of what comes.
+    pub fn start_observed<R>(
+        runtime: &Handle,
+        reader: R,
+        tail_bytes_max: usize,
+        spill: Spill,
+        observer: Observer,
+    ) -> Capture
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+    {
         let (stop, stopped) = oneshot::channel();
-        let task = runtime.spawn(read(reader, tail_bytes_max, spill, stopped));
+        let reading = Reading { captured: Captured::default(), tail_bytes_max, spill, observer };
+        let task = runtime.spawn(read(reader, reading, stopped));
         Capture { task, stop }
     }
 
@@ -80,11 +99,9 @@ impl Captured {
 
 async fn read<R: AsyncRead + Unpin>(
     mut reader: R,
-    tail_bytes_max: usize,
-    spill: Spill,
+    mut reading: Reading,
     mut stopped: oneshot::Receiver<()>,
 ) -> Captured {
-    let mut reading = Reading { captured: Captured::default(), tail_bytes_max, spill };
     let mut buffer = vec![0; READ_BYTES];
     loop {
         let count = tokio::select! {
@@ -118,6 +135,7 @@ struct Reading {
     captured: Captured,
     tail_bytes_max: usize,
     spill: Spill,
+    observer: Observer,
 }
 
 impl Reading {
@@ -135,6 +153,7 @@ impl Reading {
         captured.tail.extend_from_slice(bytes);
         let excess = captured.tail.len().saturating_sub(self.tail_bytes_max);
         captured.tail.drain(..excess);
+        (self.observer)(bytes, self.spill.whole());
     }
 
     async fn close(self) -> Captured {

@@ -1,8 +1,14 @@
 //! What to run, checked before anything is forked. How it is forked is `fork.rs` and `spawner.rs`.
 
-use std::{io, os::fd::RawFd, path::PathBuf, process::Stdio};
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    path::PathBuf,
+    process::Stdio,
+    sync::Arc,
+};
 
-use crate::fork;
+use crate::{fork, host::bear};
 
 /// What a child reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +33,42 @@ pub struct Command {
     pub environment: Vec<(String, String)>,
     /// What it reads from.
     pub stdin: Stdin,
+    /// What it has open besides input, output and error.
+    pub inherited: Inherited,
 }
+
+/// Descriptors that a child has under the numbers they have here. They stay open here as long as this does.
+#[derive(Debug, Clone, Default)]
+pub struct Inherited {
+    passed: Vec<Arc<OwnedFd>>,
+    /// Needed until the child runs, and not by it.
+    held: Vec<Arc<OwnedFd>>,
+}
+
+impl Inherited {
+    /// Passes on one more.
+    pub fn push(&mut self, descriptor: Arc<OwnedFd>) {
+        self.passed.push(descriptor);
+    }
+
+    /// Keeps one open here that is not passed on.
+    pub(crate) fn hold(&mut self, descriptor: Arc<OwnedFd>) {
+        self.held.push(descriptor);
+    }
+
+    fn numbers(&self) -> Vec<RawFd> {
+        self.passed.iter().map(|descriptor| descriptor.as_raw_fd()).collect()
+    }
+}
+
+/// By number: what is open at the same time has different ones.
+impl PartialEq for Inherited {
+    fn eq(&self, other: &Inherited) -> bool {
+        self.numbers() == other.numbers()
+    }
+}
+
+impl Eq for Inherited {}
 
 /// Why a child could not be born.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +107,7 @@ impl Command {
         Command { program: program.into(), ..Command::default() }
     }
 
-    fn check(&self) -> Result<(), SpawnError> {
+    pub(crate) fn check(&self) -> Result<(), SpawnError> {
         if self.program.is_empty() {
             return Err(SpawnError::NoProgram);
         }
@@ -83,12 +124,18 @@ impl Command {
     }
 
     /// Starts the child from the calling thread, with whose end it dies (`fork.rs`). It announces itself at
-    /// `ear` first.
-    pub(crate) fn start(&self, ear: Option<RawFd>) -> Result<tokio::process::Child, SpawnError> {
+    /// `ear` first, and carries `mark` in its environment.
+    pub(crate) fn start(
+        &self,
+        ear: Option<RawFd>,
+        mark: Option<(&str, &str)>,
+    ) -> Result<tokio::process::Child, SpawnError> {
         self.check()?;
         let mut command = std::process::Command::new(&self.program);
         command.args(&self.arguments).env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        // Last, so that nothing else can stand for it.
+        command.envs(mark);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
@@ -99,10 +146,12 @@ impl Command {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         fork::lead_session(&mut command);
         fork::die_with_parent(&mut command);
+        fork::keep_only(&mut command, self.inherited.numbers());
         if let Some(ear) = ear {
             fork::announce(&mut command, ear);
         }
-        tokio::process::Command::from(command).spawn().map_err(|error| self.refused(&error))
+        let mut command = tokio::process::Command::from(command);
+        bear(|| command.spawn(), tokio::process::Child::id).map_err(|error| self.refused(&error))
     }
 
     fn refused(&self, error: &io::Error) -> SpawnError {

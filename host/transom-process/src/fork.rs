@@ -1,10 +1,10 @@
-//! What a child does to itself between `fork` and `exec`. The only `unsafe` code of this crate.
+//! What a child does to itself between `fork` and `exec`.
 //!
 //! SAFETY, for all blocks: between `fork` and `exec` the child of a process with several threads
 //! may do only what is async-signal-safe, because any lock may be held for ever by a thread that
 //! does not exist there. The closures make plain system calls (`setsid`, `prctl`, `getppid`,
-//! `getpid`, `signal`, `write`), keep their captures by value, allocate nothing, take no lock and
-//! cannot panic; errors are made from numbers.
+//! `getpid`, `signal`, `write`, `close_range`, `fcntl`), keep their captures by value, allocate
+//! nothing, take no lock and cannot panic; errors are made from numbers.
 
 #![expect(unsafe_code, reason = "`pre_exec` is the only way to act in the child; see SAFETY above")]
 
@@ -68,6 +68,30 @@ pub(crate) fn announce(command: &mut Command, ear: RawFd) {
             // Short enough to be written whole; a guard that does not hear it is told again by the host.
             libc::write(ear, line.as_ptr().cast(), length);
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+}
+
+/// Lets the child's program have these descriptors, under the numbers they have here, and of all others only
+/// standard input, output and error, however carelessly they were opened (P-42).
+pub(crate) fn keep_only(command: &mut Command, descriptors: Vec<RawFd>) {
+    // SAFETY: see the head of this file.
+    unsafe {
+        command.pre_exec(move || {
+            // Kernels before 5.11 refuse; there every descriptor must have been opened well.
+            #[cfg(target_os = "linux")]
+            libc::syscall(
+                libc::SYS_close_range,
+                3 as libc::c_uint,
+                libc::c_uint::MAX,
+                libc::CLOSE_RANGE_CLOEXEC as libc::c_uint,
+            );
+            for descriptor in &descriptors {
+                if libc::fcntl(*descriptor, libc::F_SETFD, 0) == -1 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
             Ok(())
         });
     }

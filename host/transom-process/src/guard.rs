@@ -13,7 +13,7 @@ use std::{
 
 use tracing::warn;
 
-use crate::fork;
+use crate::{fork, host::bear};
 
 /// Reads `+ <group>`, `- <group>` and `= 0` (forget all) until the pipe closes. Signals meant for the host, for
 /// example those of a terminal or a service manager, must not take the guard first.
@@ -94,7 +94,7 @@ impl Guard {
         command.args(["-c", SCRIPT]).env_clear().current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         fork::lead_session(&mut command);
-        self.shell = Some(command.spawn()?);
+        self.shell = Some(bear(|| command.spawn(), |shell| Some(shell.id()))?);
         self.tell(&self.list())
     }
 

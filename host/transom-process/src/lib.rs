@@ -5,20 +5,33 @@
 
 mod capture;
 mod command;
+mod confine;
 mod environment;
 mod fork;
 mod guard;
+mod host;
+mod leftover;
+mod places;
 mod process;
 mod spawner;
 mod spill;
+mod stat;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 pub use crate::{
-    capture::{Capture, Captured},
-    command::{Command, SpawnError, Stdin},
+    capture::{Capture, Captured, Observer},
+    command::{Command, Inherited, SpawnError, Stdin},
+    confine::{
+        Confined, Confiner, Enforcement, Gap, Launcher, LauncherFailed, Profile, Reach, Report,
+        SUBCOMMAND, SessionNetwork, Verdict, Width, denial, escalation, file_denied, launch,
+        network_denied,
+    },
     environment::{Environment, is_withheld, scrub},
+    host::{adopt_orphans, protect_host},
+    leftover::{Leftovers, Swept, sweep},
+    places::{Confinement, Network, Places},
     process::{Exit, Process},
     spawner::Spawner,
     spill::{Spill, SpillDirectory, SpillLimits, Spilled},

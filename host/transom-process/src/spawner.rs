@@ -7,7 +7,7 @@
 use std::{
     fmt, io,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     thread,
 };
 
@@ -16,6 +16,7 @@ use tokio::{runtime::Handle, sync::oneshot};
 use crate::{
     command::{Command, SpawnError},
     guard::Guard,
+    leftover::Leftovers,
     process::Process,
 };
 
@@ -28,6 +29,7 @@ const WAITING_MAX: usize = 256;
 pub struct Spawner {
     requests: mpsc::SyncSender<Request>,
     guard: Arc<Mutex<Guard>>,
+    leftovers: Option<Arc<Mutex<Leftovers>>>,
 }
 
 struct Request {
@@ -39,11 +41,23 @@ struct Request {
 impl Spawner {
     /// Starts the thread. The pipes of its children belong to `runtime`.
     pub fn new(runtime: Handle) -> io::Result<Spawner> {
+        Spawner::start_thread(runtime, None)
+    }
+
+    /// The same, and each group that is started is noted and marked, so that it can be found by the next host (P-79).
+    pub fn noting(runtime: Handle, leftovers: Leftovers) -> io::Result<Spawner> {
+        Spawner::start_thread(runtime, Some(Arc::new(Mutex::new(leftovers))))
+    }
+
+    fn start_thread(
+        runtime: Handle,
+        leftovers: Option<Arc<Mutex<Leftovers>>>,
+    ) -> io::Result<Spawner> {
         let (requests, inbox) = mpsc::sync_channel(WAITING_MAX);
         thread::Builder::new()
             .name("transom-spawner".to_owned())
             .spawn(move || run(&runtime, &inbox))?;
-        Ok(Spawner { requests, guard: Arc::new(Mutex::new(Guard::new())) })
+        Ok(Spawner { requests, guard: Arc::new(Mutex::new(Guard::new())), leftovers })
     }
 
     /// Starts a child. If the caller loses interest meanwhile, the child is killed.
@@ -60,15 +74,28 @@ impl Spawner {
     /// Nothing of this group is left.
     pub(crate) fn gone(&self, group: u32) {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).release(group);
+        if let Some(mut leftovers) = self.leftovers() {
+            leftovers.forget(group);
+        }
+    }
+
+    fn leftovers(&self) -> Option<MutexGuard<'_, Leftovers>> {
+        Some(self.leftovers.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A child under the eyes of the guard, from before its first instruction.
     fn start(&self, command: &Command) -> Result<tokio::process::Child, SpawnError> {
         // Held throughout: the descriptor that the child inherits stays the guard's.
         let mut guard = self.guard.lock().unwrap_or_else(PoisonError::into_inner);
-        let started = command.start(guard.ear());
-        if started.is_err() {
-            guard.recount();
+        let mut leftovers = self.leftovers();
+        let started =
+            command.start(guard.ear(), leftovers.as_ref().map(|leftovers| leftovers.mark()));
+        match (&started, &mut leftovers) {
+            (Ok(child), Some(leftovers)) => {
+                child.id().into_iter().for_each(|group| leftovers.note(group))
+            }
+            (Ok(_), None) => {}
+            (Err(_), _) => guard.recount(),
         }
         started
     }

@@ -174,6 +174,11 @@ impl Spill {
         result
     }
 
+    /// The file, as long as nothing is missing in it.
+    pub(crate) fn whole(&self) -> Option<&Path> {
+        self.file.as_ref().filter(|_| self.missing == 0).map(|(path, _)| path.as_path())
+    }
+
     /// Closes the file; `None` if there is none.
     pub(crate) async fn close(mut self) -> Option<Spilled> {
         let (path, mut file) = self.file.take()?;

@@ -3,6 +3,7 @@
 
 mod ending;
 mod environment;
+mod leftover;
 mod output;
 mod spawning;
 

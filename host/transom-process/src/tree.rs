@@ -4,7 +4,6 @@
 //! of its own has left the tree, as daemons do.
 
 use std::{
-    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,6 +17,8 @@ use nix::{
     unistd::Pid,
 };
 use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::stat::processes;
 
 /// The first pause between two looks at a tree that is to end; it doubles up to [`PAUSE_MAX`].
 /// Nothing tells when a group becomes empty, so it has to be looked at.
@@ -141,34 +142,16 @@ impl Tree {
 /// The living processes of a session or of the group of the same number; `None` where the system
 /// does not list them.
 fn members(leader: Pid) -> Option<Vec<Member>> {
-    let entries = fs::read_dir("/proc").ok()?;
-    let mut found = Vec::new();
-    let mut listed = false;
-    for entry in entries.flatten() {
-        let Some(process) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
-        };
-        // It may have ended since it was listed.
-        let Ok(stat) = fs::read(entry.path().join("stat")) else { continue };
-        listed = true;
-        let Some((state, group, session)) = read_stat(&stat) else { continue };
-        let alive = !matches!(state, b'Z' | b'X' | b'x');
-        if alive && (group == leader || session == leader) {
-            found.push(Member { process: Pid::from_raw(process), group });
-        }
-    }
-    listed.then_some(found)
-}
-
-/// State, group and session from `/proc/<pid>/stat`. The name before them, in parentheses, may hold
-/// anything, parentheses included.
-fn read_stat(stat: &[u8]) -> Option<(u8, Pid, Pid)> {
-    let end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    let _parent = fields.next()?;
-    let group = fields.next()?.parse().ok()?;
-    let session = fields.next()?.parse().ok()?;
-    Some((state, Pid::from_raw(group), Pid::from_raw(session)))
+    let processes = processes();
+    let number = leader.as_raw().cast_unsigned();
+    let members = processes
+        .iter()
+        .filter(|(_, stat)| !stat.is_dead() && (stat.group == number || stat.session == number));
+    let members = members.map(|(process, stat)| Member {
+        process: Pid::from_raw(process.cast_signed()),
+        group: Pid::from_raw(stat.group.cast_signed()),
+    });
+    let members = members.collect();
+    // This process, at least, would be listed.
+    (!processes.is_empty()).then_some(members)
 }

@@ -54,9 +54,13 @@ pub(crate) fn lock(path: &Path) -> Result<Making, StoreError> {
 
 /// Makes the directory of the store, for its owner alone, where it is missing.
 pub(crate) fn prepare_directory(path: &Path) -> Result<(), StoreError> {
-    let Some(parent) = directory(path) else { return Ok(()) };
-    DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(|error| {
-        StoreError::Io(format!("cannot make the store's directory {parent:?}: {error}"))
+    directory(path).map_or(Ok(()), make_directory)
+}
+
+/// Makes a directory, for its owner alone, where it is missing.
+pub(crate) fn make_directory(path: &Path) -> Result<(), StoreError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        StoreError::Io(format!("cannot make the store's directory {path:?}: {error}"))
     })
 }
 

@@ -1,28 +1,25 @@
-//! The store that a host keeps open: the port `Store`, over one writer thread and one reading connection.
-//! The parts are in `queue.rs`, `writer.rs` and `reader.rs`.
+//! The store that a host keeps open by default: the port `Store`, over one database with one writer thread and
+//! one reading connection. The parts are in `queue.rs`, `committing.rs`, `writer.rs` and `reader.rs`.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
     io::Write,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
-    thread::{self, JoinHandle},
 };
 
-use sha2::{Digest as _, Sha256};
 use transom_frame::SessionId;
 use transom_harness::ports::{Append, Commit, Page, Sink, Store, StoreError, StoredSession};
 
 use crate::{
+    attachment::{self, Attachment},
     claims::Claims,
+    committing::Committer,
     file,
-    queue::{Keep, Queue},
-    reader::{Attachment, Reader},
+    queue::Keep,
+    reader::SqliteReader,
     writer::Writer,
 };
-
-/// Bytes of one attachment: what the largest unit of any door can carry.
-pub const ATTACHMENT_BYTES_MAX: usize = 160 * 1024 * 1024;
 
 /// Against what a reported commit is safe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,16 +36,9 @@ pub enum Durability {
 pub struct SqliteStore {
     path: PathBuf,
     claims: Claims,
-    queue: Arc<Queue>,
-    sink: Arc<Sink<Commit>>,
+    committer: Committer,
     /// `None` once closed.
-    reader: Mutex<Option<Reader>>,
-    /// `None` once closed.
-    writing: Mutex<Option<Writing>>,
-}
-
-struct Writing {
-    thread: JoinHandle<Result<(), StoreError>>,
+    reader: Mutex<Option<SqliteReader>>,
 }
 
 impl SqliteStore {
@@ -90,23 +80,15 @@ impl SqliteStore {
             }
         }
         let connection = file::open_writer(path, durability, pages_max)?;
-        let reader = Reader::beside_writer(path)?;
-
-        let queue = Arc::new(Queue::default());
-        let sink = Arc::new(sink);
-        let writer = Writer::new(connection, Arc::clone(&sink), made.then(|| path.to_owned()));
-        let taken_from = Arc::clone(&queue);
-        let thread = thread::Builder::new()
-            .name("transom-store".to_owned())
-            .spawn(move || writer.run(&taken_from))
-            .map_err(|error| StoreError::Io(format!("cannot start the store's thread: {error}")))?;
+        let reader = SqliteReader::beside_writer(path)?;
+        let claims = Claims::open(&file::sibling(path, ".lock"))?;
+        let writer = Writer::new(connection, made.then(|| path.to_owned()));
+        let committer = Committer::start(sink, move |queue, sink| writer.run(queue, sink))?;
         Ok(SqliteStore {
             path: path.to_owned(),
-            claims: Claims::open(path)?,
-            queue,
-            sink,
+            claims,
+            committer,
             reader: Mutex::new(Some(reader)),
-            writing: Mutex::new(Some(Writing { thread })),
         })
     }
 
@@ -117,13 +99,7 @@ impl SqliteStore {
         bytes: &[u8],
         media_type: Option<&str>,
     ) -> Result<String, StoreError> {
-        if bytes.len() > ATTACHMENT_BYTES_MAX {
-            return Err(StoreError::Io(format!(
-                "an attachment of {} bytes is over the limit of {ATTACHMENT_BYTES_MAX}",
-                bytes.len()
-            )));
-        }
-        let name = digest_name(bytes);
+        let name = attachment::name(bytes)?;
         let known = self.with_reader(|reader| reader.knows_attachment(&name))?;
         if known.is_some_and(|has_media_type| has_media_type || media_type.is_none()) {
             return Ok(name);
@@ -135,7 +111,7 @@ impl SqliteStore {
             bytes: bytes.to_vec(),
             done,
         };
-        if self.queue.keep(keep).is_err() {
+        if self.committer.keep(keep).is_err() {
             return Err(self.closed());
         }
         kept.recv().unwrap_or_else(|_| Err(self.closed()))?;
@@ -147,15 +123,15 @@ impl SqliteStore {
         self.with_reader(|reader| reader.attachment(name))
     }
 
-    /// Writes a session as JSON lines; see [`Reader::export`]. Other reads go on meanwhile.
+    /// Writes a session as JSON lines; see [`SqliteReader::export`]. Other reads go on meanwhile.
     pub fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError> {
         self.with_reader(|_| Ok(()))?;
-        Reader::beside_writer(&self.path)?.export(id, out)
+        SqliteReader::beside_writer(&self.path)?.export(id, out)
     }
 
     fn with_reader<T>(
         &self,
-        read: impl FnOnce(&Reader) -> Result<T, StoreError>,
+        read: impl FnOnce(&SqliteReader) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match &*guard(&self.reader) {
             Some(reader) => read(reader),
@@ -170,12 +146,8 @@ impl SqliteStore {
 
 impl Store for SqliteStore {
     fn append(&self, events: Vec<Append>) {
-        let Err(refused) = self.queue.append(events) else { return };
-        // The writer has gone and reports nothing more, so this keeps the order.
-        if let (Some(first), Some(last)) = (refused.first(), refused.last()) {
-            let message = self.closed().to_string();
-            (self.sink)(Commit::Failed { from: first.number, through: last.number, message });
-        }
+        // Those that come too late are reported as failed.
+        let _ = self.committer.append(events, || self.closed().to_string());
     }
 
     fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError> {
@@ -195,7 +167,7 @@ impl Store for SqliteStore {
     }
 
     fn list(&self) -> Result<Vec<StoredSession>, StoreError> {
-        self.with_reader(Reader::list)
+        self.with_reader(SqliteReader::list)
     }
 
     fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError> {
@@ -204,19 +176,8 @@ impl Store for SqliteStore {
 
     /// Must not be called from the sink, whose thread it waits for.
     fn close(&self) -> Result<(), StoreError> {
-        let mut writing = guard(&self.writing);
-        if let Some(Writing { thread, .. }) = &*writing
-            && thread.thread().id() == thread::current().id()
-        {
-            return Err(StoreError::Io("the store cannot be closed from its own sink".to_owned()));
-        }
-        self.queue.close();
         // The writer empties the write-ahead log, which it can only do when nobody reads from it.
-        guard(&self.reader).take();
-        let Some(Writing { thread }) = writing.take() else { return Ok(()) };
-        thread
-            .join()
-            .unwrap_or_else(|_| Err(StoreError::Io("the store's thread has panicked".to_owned())))
+        self.committer.close(|| drop(guard(&self.reader).take()))
     }
 }
 
@@ -232,15 +193,6 @@ impl Drop for SqliteStore {
             tracing::warn!(%error, path = %self.path.display(), "the store was not closed in order");
         }
     }
-}
-
-fn digest_name(bytes: &[u8]) -> String {
-    let mut name = "sha256:".to_owned();
-    for byte in Sha256::digest(bytes) {
-        // Writing to a `String` cannot fail.
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
 }
 
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -1,18 +1,14 @@
-//! The one thread that writes: takes what waits, stores it in one transaction, reports in order.
-//! Who waits and for how long is `queue.rs`.
+//! A batch on its way into the database: all that waited is stored in one transaction.
+//! Who takes it from the queue and reports is `committing.rs`.
 
-use std::{
-    collections::HashMap,
-    panic::{self, AssertUnwindSafe},
-    path::PathBuf,
-    sync::Arc,
-};
+use std::{collections::HashMap, mem, path::PathBuf};
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use transom_frame::SessionId;
 use transom_harness::ports::{Append, Commit, Sink, StoreError};
 
 use crate::{
+    committing::{self, Outcome, Storing, Verdict, misplaced},
     file,
     queue::{Batch, Keep, Queue, Queued},
 };
@@ -22,10 +18,17 @@ const ENDS_MAX: usize = 16_384;
 
 pub(crate) struct Writer {
     connection: Connection,
-    ends: HashMap<SessionId, End>,
-    sink: Arc<Sink<Commit>>,
+    ends: Ends,
     /// A new store that is not on the disk yet.
     unsynced: Option<PathBuf>,
+}
+
+/// Where sessions' stored logs end, as far as this process knows.
+#[derive(Default)]
+struct Ends {
+    known: HashMap<SessionId, End>,
+    /// Changes when another process has stored something: it may have had a session in between.
+    data_version: i64,
 }
 
 /// Where a session's stored log ends.
@@ -37,34 +40,18 @@ struct End {
 }
 
 impl Writer {
-    pub(crate) fn new(
-        connection: Connection,
-        sink: Arc<Sink<Commit>>,
-        unsynced: Option<PathBuf>,
-    ) -> Writer {
-        Writer { connection, ends: HashMap::new(), sink, unsynced }
+    pub(crate) fn new(connection: Connection, unsynced: Option<PathBuf>) -> Writer {
+        Writer { connection, ends: Ends::default(), unsynced }
     }
 
     /// Stores until the queue is closed and empty, then closes the connection.
-    pub(crate) fn run(mut self, queue: &Queue) -> Result<(), StoreError> {
+    pub(crate) fn run(mut self, queue: &Queue, sink: &Sink<Commit>) -> Result<(), StoreError> {
         if let Some(path) = self.unsynced.take()
             && let Err(error) = file::sync(&path)
         {
             tracing::warn!(%error, path = %path.display(), "a power loss may take the new store");
         }
-        while let Some(batch) = queue.take() {
-            let numbers = batch.events.first().zip(batch.events.last());
-            let numbers = numbers.map(|(first, last)| (first.append.number, last.append.number));
-            // Whoever waits for this batch must hear of it, whatever goes wrong in here.
-            let stored = panic::catch_unwind(AssertUnwindSafe(|| self.store(batch)));
-            if stored.is_err() {
-                self.ends.clear();
-                if let Some((from, through)) = numbers {
-                    let message = "the store failed inside; its log says how".to_owned();
-                    (self.sink)(Commit::Failed { from, through, message });
-                }
-            }
-        }
+        committing::drive(queue, sink, &mut self);
         let cut = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = cut {
             tracing::warn!(%error, "the store's write-ahead log stays behind; the next open takes it in");
@@ -73,13 +60,16 @@ impl Writer {
             .close()
             .map_err(|(_, error)| StoreError::Io(format!("cannot close the store: {error}")))
     }
+}
 
-    fn store(&mut self, batch: Batch) {
-        if self.ends.len() > ENDS_MAX {
-            self.ends.clear();
+impl Storing for Writer {
+    fn store(&mut self, batch: &mut Batch) -> Vec<Verdict> {
+        if self.ends.known.len() > ENDS_MAX {
+            self.ends.known.clear();
         }
-        let Batch { events, attachments } = batch;
-        let verdicts = match write(&mut self.connection, &mut self.ends, &events, &attachments) {
+        let attachments = mem::take(&mut batch.attachments);
+        let events = &batch.events;
+        match write(&mut self.connection, &mut self.ends, events, &attachments) {
             Ok(verdicts) => {
                 for Keep { done, .. } in attachments {
                     // Nobody waits any more: the bytes are kept all the same.
@@ -94,24 +84,20 @@ impl Writer {
                     let _ = done
                         .send(Err(StoreError::Io(format!("cannot keep the attachment: {error}"))));
                 }
-                for queued in &events {
+                for queued in events {
                     // The transaction is gone, and with it whatever these ends say.
-                    self.ends.remove(&queued.append.session);
+                    self.ends.known.remove(&queued.append.session);
                 }
                 vec![Verdict::Failed(message); events.len()]
             }
-        };
-        for commit in reports(&events, verdicts) {
-            (self.sink)(commit);
         }
     }
-}
 
-/// What became of one event.
-#[derive(Clone, PartialEq)]
-enum Verdict {
-    Stored,
-    Failed(String),
+    fn settle(&mut self, _: &Batch, outcome: Outcome) {
+        if outcome == Outcome::Panicked {
+            self.ends.known.clear();
+        }
+    }
 }
 
 /// Stores a batch in one transaction: on an error nothing of it is there.
@@ -120,12 +106,16 @@ enum Verdict {
 /// from being stored.
 fn write(
     connection: &mut Connection,
-    ends: &mut HashMap<SessionId, End>,
+    ends: &mut Ends,
     events: &[Queued],
     attachments: &[Keep],
 ) -> rusqlite::Result<Vec<Verdict>> {
     // Taken at once: a transaction that starts by reading and then wants to write does not wait its turn.
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let data_version = transaction.pragma_query_value(None, "data_version", |row| row.get(0))?;
+    if data_version != ends.data_version {
+        *ends = Ends { known: HashMap::new(), data_version };
+    }
     let mut verdicts = Vec::with_capacity(events.len());
     // The last stored event of each session touched.
     let mut touched: HashMap<i64, &Append> = HashMap::new();
@@ -134,30 +124,20 @@ fn write(
         insert_attachment(&transaction, keep)?;
     }
     for queued in events {
-        let Queued { append, index, refused } = queued;
+        let Queued { append, refused, .. } = queued;
         if let Some(why) = refused {
             verdicts.push(Verdict::Failed((*why).to_owned()));
             continue;
         }
-        let end = match ends.get_mut(&append.session) {
+        let end = match ends.known.get_mut(&append.session) {
             Some(end) => end,
             None => {
                 let end = read_end(&transaction, &append.session)?;
-                ends.entry(append.session.clone()).or_insert(end)
+                ends.known.entry(append.session.clone()).or_insert(end)
             }
         };
-        if append.seq == 0 && end.key.is_some() {
-            verdicts.push(Verdict::Failed(format!(
-                "session \"{}\" already exists: another process began it meanwhile",
-                append.session
-            )));
-            continue;
-        }
-        if append.seq != end.next {
-            verdicts.push(Verdict::Failed(format!(
-                "append seq mismatch for \"{}\": expected {} at index {index}, got {}",
-                append.session, end.next, append.seq
-            )));
+        if let Some(message) = misplaced(queued, end.key.is_some(), end.next) {
+            verdicts.push(Verdict::Failed(message));
             continue;
         }
         let key = match end.key {
@@ -212,30 +192,4 @@ fn insert_attachment(transaction: &Transaction<'_>, keep: &Keep) -> rusqlite::Re
         )?
         .execute(params![keep.name, keep.media_type, keep.bytes])?;
     Ok(())
-}
-
-/// One report for each run of equal verdicts, in the order of the events.
-///
-/// Failures of one session in a row are one report with the first message: the later ones only
-/// follow from it.
-fn reports(events: &[Queued], verdicts: Vec<Verdict>) -> Vec<Commit> {
-    let mut reports: Vec<Commit> = Vec::new();
-    let mut failing: Option<&SessionId> = None;
-    for (Queued { append, .. }, verdict) in events.iter().zip(verdicts) {
-        match (reports.last_mut(), verdict) {
-            (Some(Commit::Through(through)), Verdict::Stored) => *through = append.number,
-            (_, Verdict::Stored) => reports.push(Commit::Through(append.number)),
-            (Some(Commit::Failed { through, message: first, .. }), Verdict::Failed(message))
-                if *first == message || failing == Some(&append.session) =>
-            {
-                *through = append.number;
-            }
-            (_, Verdict::Failed(message)) => {
-                let number = append.number;
-                reports.push(Commit::Failed { from: number, through: number, message });
-            }
-        }
-        failing = Some(&append.session);
-    }
-    reports
 }

@@ -1,11 +1,11 @@
 //! `edit`: one text for another in a file that was seen (L-99).
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
-    files::{self, Files, Verb, cannot, check_observed, replace, resolve, version},
-    tool::{Call, Running, Tool, ToolError, blocking},
+    files::{self, Files, Verb, cannot, check_observed, replace, version},
+    tool::{Call, Running, Tool, ToolError, blocking, filled},
 };
 
 /// The tool.
@@ -52,6 +52,19 @@ impl Tool for Edit {
         }
     }
 
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+        filled(arguments, "file_path")?;
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+        let (old, new) = (text("old_string"), text("new_string"));
+        if old.is_empty() {
+            return Err(ToolError::new("old_string must be a non-empty string"));
+        }
+        if old == new {
+            return Err(ToolError::new("old_string and new_string must differ"));
+        }
+        Ok(())
+    }
+
     fn run(&self, call: Call) -> Running {
         let files = self.files.clone();
         Box::pin(blocking(move || edit(&call, &files)))
@@ -61,17 +74,14 @@ impl Tool for Edit {
 fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let path = call.path(call.filled_text("file_path")?);
     let (old, new) = (call.text("old_string"), call.text("new_string"));
-    if old.is_empty() {
-        return Err(ToolError::new("old_string must be a non-empty string"));
-    }
-    if old == new {
-        return Err(ToolError::new("old_string and new_string must differ"));
-    }
     let all = call.flag("replace_all");
 
-    let real = resolve(Verb::Edit, &path)?;
-    let _changing = files.lock();
-    let (content, metadata) = files::content(Verb::Edit, &path, &real, &call.abort)?;
+    let bounds = files.bounds(call)?;
+    bounds.may_change(Verb::Edit, &path)?;
+    let real = bounds.resolve(Verb::Edit, &path)?;
+    let _changing = files.lock(&real);
+    let spot = bounds.reach(Verb::Edit, &path, &real, false)?;
+    let (content, metadata) = files::content(&bounds, Verb::Edit, &path, &spot, &call.abort)?;
     check_observed(call, Verb::Edit, &path, &real, &content)?;
 
     let (old, new) = if has_crlf_only(&content) {
@@ -97,7 +107,7 @@ fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
         let why = format!("file would be larger than {} bytes", files::CONTENT_BYTES_MAX);
         return Err(cannot(Verb::Edit, &path, &why));
     }
-    replace(Verb::Edit, &path, &real, &changed, Some(&metadata))?;
+    replace(Verb::Edit, &path, &spot, &changed, Some(&metadata))?;
     call.ticket.observe(real, version(&changed));
     Ok(ToolOutcome::text(if all {
         format!("The file {shown} has been updated. All occurrences were successfully replaced.")

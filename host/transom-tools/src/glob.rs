@@ -10,6 +10,7 @@ use serde_json::json;
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
+    files::Files,
     search::{Place, Skip},
     tool::{Call, Running, Tool, ToolError, blocking},
 };
@@ -19,12 +20,13 @@ const SHOWN_MAX: usize = 100;
 
 /// The tool.
 pub(crate) struct Glob {
+    files: Files,
     timeout: Duration,
 }
 
 impl Glob {
-    pub(crate) fn new(timeout: Duration) -> Glob {
-        Glob { timeout }
+    pub(crate) fn new(files: Files, timeout: Duration) -> Glob {
+        Glob { files, timeout }
     }
 }
 
@@ -59,26 +61,27 @@ impl Tool for Glob {
     }
 
     fn run(&self, call: Call) -> Running {
-        Box::pin(blocking(move || glob(&call)))
+        let files = self.files.clone();
+        Box::pin(blocking(move || glob(&call, &files)))
     }
 }
 
-fn glob(call: &Call) -> Result<ToolOutcome, ToolError> {
+fn glob(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let pattern = call.filled_text("pattern")?;
-    let place = Place::of(call)?;
+    let place = Place::of(call, files)?;
     let globs = place.glob("pattern", pattern)?;
 
     let mut found = 0_u64;
     // The newest of those kept is on top and gives way to an older one.
     let mut oldest: BinaryHeap<(SystemTime, PathBuf)> = BinaryHeap::new();
-    for entry in place.files(&call.abort, Some(globs), Skip::Nothing, false) {
+    for file in place.files(&call.abort, Some(globs), Skip::Nothing)? {
         // It may have been removed since it was listed.
-        let Some(changed) = entry.metadata().ok().and_then(|metadata| metadata.modified().ok())
+        let Some(changed) = place.metadata(&file).and_then(|metadata| metadata.modified().ok())
         else {
             continue;
         };
         found += 1;
-        oldest.push((changed, entry.into_path()));
+        oldest.push((changed.into_std(), file.path));
         if oldest.len() > SHOWN_MAX {
             oldest.pop();
         }

@@ -13,7 +13,7 @@ use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     abort::Abort,
-    files::{self, Verb},
+    files::Files,
     page::{PAGE_BYTES_MAX, cut_line},
     search::{Place, Skip},
     tool::{Call, Running, Tool, ToolError, blocking},
@@ -33,12 +33,13 @@ const PATTERN_BYTES_MAX: usize = 10 << 20;
 
 /// The tool.
 pub(crate) struct Grep {
+    files: Files,
     timeout: Duration,
 }
 
 impl Grep {
-    pub(crate) fn new(timeout: Duration) -> Grep {
-        Grep { timeout }
+    pub(crate) fn new(files: Files, timeout: Duration) -> Grep {
+        Grep { files, timeout }
     }
 }
 
@@ -76,7 +77,8 @@ impl Tool for Grep {
     }
 
     fn run(&self, call: Call) -> Running {
-        Box::pin(blocking(move || grep(&call)))
+        let files = self.files.clone();
+        Box::pin(blocking(move || grep(&call, &files)))
     }
 }
 
@@ -87,13 +89,13 @@ struct Found {
     is_full: bool,
 }
 
-fn grep(call: &Call) -> Result<ToolOutcome, ToolError> {
+fn grep(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let pattern = call.text("pattern");
     if pattern.is_empty() {
         return Err(ToolError::new("invalid pattern: expected a non-empty string"));
     }
     let matcher = compile(pattern)?;
-    let place = Place::of(call)?;
+    let place = Place::of(call, files)?;
     let include = match call.optional_text("include") {
         Some(_) => Some(place.glob("include", call.filled_text("include")?)?),
         None => None,
@@ -106,12 +108,12 @@ fn grep(call: &Call) -> Result<ToolOutcome, ToolError> {
         .build();
 
     let mut found = Found { matches: 0, shown: 0, text: String::new(), is_full: false };
-    for entry in place.files(&call.abort, include, Skip::Ignored, true) {
+    for entry in place.files(&call.abort, include, Skip::Ignored)? {
         // What cannot be read, or turns out not to be text, is passed over.
-        let Ok((file, _)) = files::open(Verb::Search, entry.path(), entry.path()) else { continue };
+        let Ok(file) = place.open(&entry) else { continue };
         let source = Watched { file, abort: &call.abort };
         let mut sink =
-            FileSink { found: &mut found, path: &place.show(entry.path()), is_named: false };
+            FileSink { found: &mut found, path: &place.show(&entry.path), is_named: false };
         if let Err(error) = searcher.search_reader(&matcher, source, &mut sink) {
             tracing::debug!(%error, "a file was not searched to its end");
         }

@@ -1,29 +1,42 @@
 //! The tools of a host: what the model is told of them, how a call is checked, bounded and ended,
-//! and the six that are built in. Who may call what, and when, is the loop's business.
+//! and those that are built in. Who is asked, and when a call is made, is the loop's business.
 //!
 //! Code here runs on the runtime it is given; work on files never runs on a worker of it.
 
 mod abort;
 mod bash;
 mod edit;
+mod fence;
 mod files;
 mod glob;
 mod grep;
+mod job_tools;
+mod jobs;
+mod judge;
 mod options;
 mod page;
+mod question;
 mod read;
 mod registry;
+mod report;
 mod schema;
 mod search;
 mod sessions;
+mod shell;
+mod subagent;
 #[cfg(test)]
 mod tests;
+mod todo;
 mod tool;
 mod write;
 
 pub use crate::{
     abort::Abort,
-    options::{BUILT_IN, Options},
+    fence::Fence,
+    job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
+    jobs::KillError,
+    judge::{Explanation, Permissions},
+    options::{BUILT_IN, JobLimits, JobSink, Options, SessionLog},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},
     tool::{Call, Running, Tool, ToolError},

@@ -1,15 +1,61 @@
-//! What an operator decides about the built-in tools.
+//! What an operator decides about the built-in tools, and whom they reach.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use tokio::runtime::Handle;
-use transom_process::SpillLimits;
+use transom_frame::SessionId;
+use transom_harness::{
+    jobs::JobChange,
+    ports::{Questions, Subagents},
+};
+use transom_process::{Confinement, Confiner, Spawner, SpillLimits};
+
+use crate::judge::Permissions;
 
 /// The names of the built-in tools.
-pub const BUILT_IN: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
+pub const BUILT_IN: [&str; 12] = [
+    "ask_user_question",
+    "bash",
+    "edit",
+    "glob",
+    "grep",
+    "job_kill",
+    "job_list",
+    "job_output",
+    "read",
+    "subagent",
+    "todo_write",
+    "write",
+];
+
+/// The tools that need nothing but a workspace.
+const PLAIN: [&str; 6] = ["bash", "edit", "glob", "grep", "read", "write"];
+
+/// Hears of jobs. May be called from any thread; must not block, and must not call the registry.
+pub type JobSink = Arc<dyn Fn(SessionId, JobChange) + Send + Sync>;
+
+/// Tells where a session's log is, if it is a file of lines (L-85).
+pub type SessionLog = Arc<dyn Fn(&SessionId) -> Option<PathBuf> + Send + Sync>;
+
+/// How many background jobs there may be (P-68).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobLimits {
+    /// Running or stopping at once, of one session.
+    pub session_max: usize,
+    /// Running or stopping at once, of the whole host.
+    pub host_max: usize,
+    /// Kept of one session after their end.
+    pub ended_max: usize,
+}
+
+impl Default for JobLimits {
+    fn default() -> JobLimits {
+        JobLimits { session_max: 10, host_max: 256, ended_max: 100 }
+    }
+}
 
 /// How the built-in tools are set up.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// Where calls run.
     pub runtime: Handle,
@@ -31,10 +77,31 @@ pub struct Options {
     pub shell_timeout_ms: u64,
     /// Deadline of `glob` and `grep`.
     pub search_timeout_ms: u64,
+    /// How long a body that was told to end may take before it is left alone (L-52).
+    pub drain_ms: u64,
+    /// Starts the children; without it the registry makes one of its own.
+    pub spawner: Option<Spawner>,
+    /// What confined calls may touch.
+    pub confinement: Confinement,
+    /// Confines shells; without it no confined shell runs unless a person allows it (P-60).
+    pub confiner: Option<Confiner>,
+    /// Rules, and what is confined; can be replaced while calls run.
+    pub permissions: Permissions,
+    /// Background jobs; without it nothing runs in the background.
+    pub jobs: Option<JobLimits>,
+    /// Hears of every change of a job, after the result of the call that began it.
+    pub job_sink: Option<JobSink>,
+    /// Runs delegations; `subagent` needs it.
+    pub subagents: Option<Arc<dyn Subagents>>,
+    /// Puts questions to people; `ask_user_question` needs it.
+    pub questions: Option<Arc<dyn Questions>>,
+    /// Where a session's log is.
+    pub session_log: Option<SessionLog>,
 }
 
 impl Options {
-    /// All tools, with the limits of L-102.
+    /// The tools that need nothing but a workspace, with the limits of L-102; no rules, nobody to ask, nothing
+    /// confined.
     pub fn new(
         runtime: Handle,
         environment: Vec<(String, String)>,
@@ -48,10 +115,33 @@ impl Options {
             shell_variables: Vec::new(),
             spill_directory: spill_directory.into(),
             spill_limits: SpillLimits::default(),
-            enabled: BUILT_IN.map(str::to_owned).to_vec(),
+            enabled: PLAIN.map(str::to_owned).to_vec(),
             directory: directory.into(),
             shell_timeout_ms: 120_000,
             search_timeout_ms: 30_000,
+            drain_ms: 10_000,
+            spawner: None,
+            confinement: Confinement::default(),
+            confiner: None,
+            permissions: Permissions::default(),
+            jobs: None,
+            job_sink: None,
+            subagents: None,
+            questions: None,
+            session_log: None,
         }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The environment may hold secrets.
+        f.debug_struct("Options")
+            .field("enabled", &self.enabled)
+            .field("directory", &self.directory)
+            .field("confinement", &self.confinement)
+            .field("permissions", &self.permissions)
+            .field("jobs", &self.jobs)
+            .finish_non_exhaustive()
     }
 }

@@ -4,13 +4,21 @@ use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
-    files::{Verb, cannot, envelope, open, refused, resolve},
+    files::{self, Files, Verb, cannot, envelope, refused},
     page::{self, LINES_MAX, Page, PageError},
     tool::{Call, Running, Tool, ToolError, blocking},
 };
 
 /// The tool.
-pub(crate) struct Read;
+pub(crate) struct Read {
+    files: Files,
+}
+
+impl Read {
+    pub(crate) fn new(files: Files) -> Read {
+        Read { files }
+    }
+}
 
 impl Tool for Read {
     fn spec(&self) -> ToolSpec {
@@ -46,17 +54,19 @@ impl Tool for Read {
     }
 
     fn run(&self, call: Call) -> Running {
-        Box::pin(blocking(move || read(&call)))
+        let files = self.files.clone();
+        Box::pin(blocking(move || read(&call, &files)))
     }
 }
 
-fn read(call: &Call) -> Result<ToolOutcome, ToolError> {
+fn read(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let path = call.path(call.filled_text("file_path")?);
     let first = call.integer("offset", 1, u64::MAX)?;
     let limit = call.integer("limit", LINES_MAX, LINES_MAX)?;
 
-    let real = resolve(Verb::Read, &path)?;
-    let (file, _) = open(Verb::Read, &path, &real)?;
+    let bounds = files.bounds(call)?;
+    let (real, spot) = files::find(&bounds, Verb::Read, &path)?;
+    let file = files::open(&bounds, Verb::Read, &path, &spot)?;
     let page = page::read(file, first, limit, &call.abort).map_err(|error| match error {
         PageError::Binary => cannot(Verb::Read, &path, "binary file"),
         PageError::Aborted => ToolError::aborted(),

@@ -1,5 +1,8 @@
-//! The registry: names to tools, and the fixed course of every call (L-53 to L-57, L-49). Decisions
-//! about permission come before it, results go where the caller says.
+//! The registry: names to tools, what the model is told of them, and whether a call may begin (L-53, L-57, P-30).
+//! The course of a call that has begun is `registry/course.rs`; results go where the caller says.
+
+mod course;
+mod setup;
 
 use std::{
     collections::BTreeMap,
@@ -8,29 +11,26 @@ use std::{
     time::Duration,
 };
 
-use serde_json::Value;
-use tokio::{runtime::Handle, task::JoinHandle, time::timeout};
-use tracing::{error, warn};
+use serde_json::{Map, Value};
+use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
-    block::Block,
+    permissions::rules::ToolKind,
     ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
 };
-use transom_process::{Spawner, SpillDirectory, scrub};
+use transom_process::{Confinement, Confiner, SpillDirectory};
 
+use self::course::bounded;
+pub use self::setup::RegistryError;
 use crate::{
     abort::AbortSource,
-    bash::Bash,
-    edit::Edit,
-    files::Files,
-    glob::Glob,
-    grep::Grep,
-    options::{BUILT_IN, Options},
-    read::Read,
+    fence::Fence,
+    jobs::{Jobs, KillError},
+    judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
     schema::{Root, decode, unsupported, violations},
     sessions::Sessions,
-    tool::{Call, Tool, ToolError},
-    write::Write,
+    shell::Shell,
+    tool::{Tool, ToolError},
 };
 
 /// Length of a tool's name; providers refuse longer ones.
@@ -38,56 +38,6 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Kept for a tool that runs tools.
 const RESERVED: &str = "run_code";
-
-/// Text of one result. Twice the shell's tails, even if every byte of them became a replacement
-/// character, fits; a tool that returns more has no bound of its own.
-const RESULT_BYTES_MAX: usize = 512 << 10;
-
-/// How long a body that was told to end may take before it is left alone (L-52).
-const DRAIN: Duration = Duration::from_secs(10);
-
-/// Why tools could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
-    /// The operator enables a tool that does not exist.
-    #[error("unknown tool \"{name}\"; {hint}")]
-    UnknownTool {
-        /// What was asked for.
-        name: String,
-        /// The nearest known name, or all of them.
-        hint: String,
-    },
-    /// Two tools of one name (L-53).
-    #[error("tool \"{0}\" is already registered; give one of the two another name")]
-    Duplicate(String),
-    /// A name that providers would refuse (L-53).
-    #[error("tool name \"{0}\" is invalid; use 1 to 64 of the characters A-Z, a-z, 0-9, _ and -")]
-    InvalidName(String),
-    /// A name that is kept for something else (L-53).
-    #[error("tool name \"{0}\" is reserved")]
-    ReservedName(String),
-    /// The arguments could not be validated.
-    #[error(
-        "the parameters of tool \"{name}\" use \"{found}\", which is not checked; leave it out"
-    )]
-    UnsupportedSchema {
-        /// The tool.
-        name: String,
-        /// The first offending keyword.
-        found: String,
-    },
-    /// Output has no place to go.
-    #[error("spill directory \"{path}\" cannot be used")]
-    SpillDirectory {
-        /// Where it should be.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The thread that starts children could not be started.
-    #[error("the thread that starts children cannot be started")]
-    Spawner(#[source] std::io::Error),
-}
 
 /// The tools of a host. Cheap to clone.
 #[derive(Clone)]
@@ -98,9 +48,15 @@ pub struct Registry {
 struct Shared {
     runtime: Handle,
     directory: PathBuf,
+    fence: Fence,
     sessions: Sessions,
     spills: SpillDirectory,
     withheld: Vec<String>,
+    /// How long a body that was told to end may take before it is left alone (L-52).
+    drain: Duration,
+    shell: Arc<Shell>,
+    jobs: Option<Jobs>,
+    permissions: RwLock<Arc<Permissions>>,
     tools: RwLock<Table>,
 }
 
@@ -113,61 +69,23 @@ struct Table {
 #[derive(Clone)]
 struct Entry {
     tool: Arc<dyn Tool>,
+    name: String,
+    kind: ToolKind,
+    /// What the mode confines of it.
+    subject: Option<Subject>,
+    /// As the model is told of them.
     parameters: Arc<Value>,
 }
 
 impl Registry {
-    /// A registry with the enabled built-in tools.
-    pub fn new(options: Options) -> Result<Registry, RegistryError> {
-        let spills = SpillDirectory::create(&options.spill_directory, options.spill_limits)
-            .map_err(|source| RegistryError::SpillDirectory {
-                path: options.spill_directory.clone(),
-                source,
-            })?;
-        let explicit =
-            options.shell_variables.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-        let environment = scrub(&options.environment, &options.keep, &explicit.collect::<Vec<_>>());
-        let shared = Shared {
-            runtime: options.runtime.clone(),
-            directory: options.directory.clone(),
-            sessions: Sessions::default(),
-            spills: spills.clone(),
-            withheld: environment.withheld,
-            tools: RwLock::default(),
-        };
-        let registry = Registry { shared: Arc::new(shared) };
-
-        let files = Files::default();
-        let search = Duration::from_millis(options.search_timeout_ms);
-        for name in &options.enabled {
-            let tool: Arc<dyn Tool> = match name.as_str() {
-                "bash" => {
-                    let spawner =
-                        Spawner::new(options.runtime.clone()).map_err(RegistryError::Spawner)?;
-                    let timeout = options.shell_timeout_ms;
-                    Arc::new(Bash::new(
-                        spawner,
-                        spills.clone(),
-                        environment.variables.clone(),
-                        timeout,
-                    ))
-                }
-                "edit" => Arc::new(Edit::new(files.clone())),
-                "glob" => Arc::new(Glob::new(search)),
-                "grep" => Arc::new(Grep::new(search)),
-                "read" => Arc::new(Read),
-                "write" => Arc::new(Write::new(files.clone())),
-                _ => return Err(unknown(name)),
-            };
-            registry.register(tool)?;
-        }
-        Ok(registry)
-    }
-
     /// Adds a tool.
     pub fn register(&self, tool: Arc<dyn Tool>) -> Result<(), RegistryError> {
+        self.add(tool, false)
+    }
+
+    fn add(&self, tool: Arc<dyn Tool>, built_in: bool) -> Result<(), RegistryError> {
         let spec = tool.spec();
-        let name = spec.name.clone();
+        let name = spec.name;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(allowed) {
             return Err(RegistryError::InvalidName(name));
@@ -182,14 +100,57 @@ impl Registry {
         if table.entries.contains_key(&name) {
             return Err(RegistryError::Duplicate(name));
         }
-        let entry = Entry { tool, parameters: Arc::new(spec.parameters.clone()) };
+        let entry = Entry {
+            kind: if built_in { ToolKind::BuiltIn } else { tool.kind() },
+            subject: Subject::of(&name).filter(|_| built_in),
+            tool,
+            name: name.clone(),
+            parameters: Arc::default(),
+        };
         table.entries.insert(name, entry);
-        // Names are ASCII, so byte order is code unit order (L-95).
-        let mut specs = table.specs.to_vec();
-        specs.push(spec);
-        specs.sort_by(|a, b| a.name.cmp(&b.name));
-        table.specs = specs.into();
+        table.describe(&self.permissions());
         Ok(())
+    }
+
+    /// Replaces what the operator allows; it counts from the next call on (P-32).
+    pub fn set_permissions(&self, permissions: Permissions) {
+        // The table first, as everywhere both are held.
+        let mut table = self.shared.tools.write().unwrap_or_else(PoisonError::into_inner);
+        let permissions = Arc::new(permissions);
+        table.describe(&permissions);
+        *self.shared.permissions.write().unwrap_or_else(PoisonError::into_inner) = permissions;
+    }
+
+    /// Replaces what confined calls may touch and who confines shells, from the next call on (P-58).
+    pub fn set_confinement(&self, confinement: Confinement, confiner: Option<Confiner>) {
+        self.shared.fence.set_confinement(confinement);
+        self.shared.shell.set_confiner(confiner);
+    }
+
+    /// What would become of a call, and by which rule, without running anything (P-33). Reads the file system.
+    pub fn explain(&self, call: &ToolCall) -> Explanation {
+        let permissions = self.permissions();
+        match self.valid(&call.name, &call.arguments) {
+            Ok((entry, arguments)) => self.weigh(&permissions, call, Some(&entry), &arguments),
+            Err(error) => {
+                let arguments = match decode(&call.arguments) {
+                    Value::Object(arguments) => arguments,
+                    _ => Map::new(),
+                };
+                let entry = self.find(&call.name);
+                let judgement = Judgement::Refuse(error.into());
+                let explained = self.weigh(&permissions, call, entry.as_ref(), &arguments);
+                Explanation { judgement, ..explained }
+            }
+        }
+    }
+
+    /// Asks a background job to end, on the operator's behalf: the model will be told (P-82).
+    pub fn kill_job(&self, session: &SessionId, id: &str) -> Result<(), KillError> {
+        match &self.shared.jobs {
+            Some(jobs) => jobs.kill_for_operator(session, id),
+            None => Err(KillError::Unknown(id.to_owned())),
+        }
     }
 
     /// Names of the host's variables that shells do not get; never values.
@@ -200,6 +161,52 @@ impl Registry {
     fn find(&self, name: &str) -> Option<Entry> {
         let table = self.shared.tools.read().unwrap_or_else(PoisonError::into_inner);
         table.entries.get(name).cloned()
+    }
+
+    fn permissions(&self) -> Arc<Permissions> {
+        self.shared.permissions.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn weigh(
+        &self,
+        permissions: &Permissions,
+        call: &ToolCall,
+        entry: Option<&Entry>,
+        arguments: &Map<String, Value>,
+    ) -> Explanation {
+        let directory = call.cwd.as_deref().map_or(self.shared.directory.as_path(), Path::new);
+        let shared = &self.shared;
+        permissions.judge(&Candidate {
+            tool: &call.name,
+            kind: entry.map_or(ToolKind::Bridged { trusted_read_only: false }, |entry| entry.kind),
+            subject: entry.and_then(|entry| entry.subject),
+            arguments,
+            access: call.access,
+            directory,
+            check: &|| entry.map_or(Ok(()), |entry| entry.tool.check(arguments)),
+            resolve: &|text| shared.fence.resolve(directory, text).ok(),
+            lack: &|mode| shared.shell.lack(&call.session, directory, mode),
+            required: shared.fence.confinement().required,
+        })
+    }
+}
+
+impl Table {
+    /// What the model is told, and what arguments are held against.
+    fn describe(&mut self, permissions: &Permissions) {
+        let specs = self.entries.values_mut().map(|entry| {
+            let mut spec = entry.tool.spec();
+            if let Some(subject) = entry.subject.filter(|subject| permissions.confines(*subject)) {
+                escalatable(&mut spec.parameters, subject);
+                if subject == Subject::Command {
+                    spec.description.push_str(ESCALATION_GUIDE);
+                }
+            }
+            entry.parameters = Arc::new(spec.parameters.clone());
+            spec
+        });
+        // Names are ASCII, so the map's order is code unit order (L-95).
+        self.specs = specs.collect();
     }
 }
 
@@ -222,8 +229,29 @@ impl Tools for Registry {
         }
     }
 
-    fn judge(&self, _call: ToolCall, sink: Sink<Judgement>) {
-        sink(Judgement::Run);
+    fn judge(&self, call: ToolCall, sink: Sink<Judgement>) {
+        let (entry, arguments) = match self.valid(&call.name, &call.arguments) {
+            Ok(valid) => valid,
+            Err(error) => return sink(Judgement::Refuse(error.into())),
+        };
+        let permissions = self.permissions();
+        let is_confined = entry
+            .subject
+            .is_some_and(|subject| subject == Subject::Command && permissions.confines(subject));
+        if !is_confined && !permissions.rules.needs_paths(&call.name) {
+            return sink(self.weigh(&permissions, &call, Some(&entry), &arguments).judgement);
+        }
+        // Looks at files, so not here.
+        let registry = self.clone();
+        self.shared.runtime.spawn(async move {
+            let name = call.name.clone();
+            let work = tokio::task::spawn_blocking(move || {
+                registry.weigh(&permissions, &call, Some(&entry), &arguments).judgement
+            });
+            sink(work.await.unwrap_or_else(|failure| {
+                Judgement::Refuse(ToolError::bug(&name, &failure).into())
+            }));
+        });
     }
 
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop> {
@@ -231,142 +259,40 @@ impl Tools for Registry {
         let stop = Box::new(Stopper(source.clone()));
         let registry = self.clone();
         self.shared.runtime.spawn(async move {
+            let session = call.session.clone();
             let outcome = registry.perform(call, source).await.unwrap_or_else(ToolOutcome::from);
+            let job = outcome.job.as_ref().map(|job| job.id.clone());
             sink(bounded(outcome));
+            // Only now is the job somebody's, so that its end is never told before its beginning.
+            if let (Some(jobs), Some(job)) = (&registry.shared.jobs, job) {
+                jobs.release(&session, &job);
+            }
         });
         stop
     }
 
     fn forget(&self, session: &SessionId) {
         let spills = self.shared.sessions.forget(session);
-        remove(&self.shared.spills, spills);
+        for path in spills {
+            self.shared.spills.remove(&path);
+        }
+        if let Some(jobs) = &self.shared.jobs {
+            jobs.forget(session);
+        }
+        self.shared.shell.networks.forget(session);
+        self.shared.fence.forget(session.as_str());
+        let (fence, session) = (self.shared.fence.clone(), session.to_string());
+        // It may hold whole trees of files.
+        self.shared.runtime.spawn_blocking(move || fence.confinement().remove_own(&session));
     }
 
     fn terminate(&self, session: &SessionId, kill_after_ms: u64) {
         let grace = Duration::from_millis(kill_after_ms);
+        // In this order, so that a call that is only just starting a job is stopped or its job is seen.
         self.shared.sessions.terminate(&self.shared.runtime, session, grace);
-    }
-}
-
-impl Registry {
-    async fn perform(&self, call: ToolCall, source: AbortSource) -> Result<ToolOutcome, ToolError> {
-        let Some(Entry { tool, parameters }) = self.find(&call.name) else {
-            let message = format!("unknown tool \"{}\"", call.name);
-            return Err(ToolError::coded(message, "ToolNotFoundError", "UNKNOWN_TOOL"));
-        };
-        let arguments = decode(&call.arguments);
-        let found = violations(&parameters, &arguments, Root::Arguments);
-        let arguments = match arguments {
-            Value::Object(members) if found.is_empty() => members,
-            _ => {
-                let message = format!("invalid arguments: {}", found.join("; "));
-                return Err(ToolError::coded(message, "ToolArgsError", "INVALID_ARGS"));
-            }
-        };
-
-        let abort = source.signal();
-        let call = Call {
-            directory: call.cwd.map_or_else(|| self.shared.directory.clone(), PathBuf::from),
-            call_id: call.call_id,
-            access: call.access,
-            jobs: call.jobs,
-            arguments,
-            abort: abort.clone(),
-            ticket: self.shared.sessions.begin(&call.session, source.clone()),
-            session: call.session,
-        };
-        if abort.is_set() {
-            return Err(ToolError::aborted());
+        if let Some(jobs) = &self.shared.jobs {
+            jobs.terminate(session, grace);
         }
-        let name = tool.spec().name;
-        let deadline = tool.timeout();
-        // A task of its own, so that a panic ends there.
-        let mut body = self.shared.runtime.spawn(async move { tool.run(call).await });
-
-        let timed_out = tokio::select! {
-            biased;
-            result = &mut body => return settled(&name, result, abort.is_set()),
-            () = abort.set() => None,
-            after = passed(deadline) => Some(after),
-        };
-        source.abort();
-        let drained = drain(&name, body).await;
-        match timed_out {
-            Some(after) => Err(ToolError::timed_out(after)),
-            None => drained
-                .map_or_else(|| Err(ToolError::aborted()), |result| settled(&name, result, true)),
-        }
-    }
-}
-
-type Joined = Result<Result<ToolOutcome, ToolError>, tokio::task::JoinError>;
-
-/// Ends at the deadline, if there is one.
-async fn passed(deadline: Option<Duration>) -> Duration {
-    match deadline {
-        Some(deadline) => {
-            tokio::time::sleep(deadline).await;
-            deadline
-        }
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for a body that was told to end.
-async fn drain(name: &str, mut body: JoinHandle<Result<ToolOutcome, ToolError>>) -> Option<Joined> {
-    match timeout(DRAIN, &mut body).await {
-        Ok(joined) => Some(joined),
-        Err(_) => {
-            warn!(tool = name, "a tool does not end and is left alone");
-            body.abort();
-            None
-        }
-    }
-}
-
-/// A success that comes after the abort is none; a failure keeps its text (L-49).
-fn settled(name: &str, joined: Joined, aborted: bool) -> Result<ToolOutcome, ToolError> {
-    match joined {
-        Ok(Ok(outcome)) if aborted && !outcome.is_error => Err(ToolError::aborted()),
-        Ok(result) => result,
-        Err(failure) => {
-            error!(tool = name, %failure, "a tool has a bug");
-            Err(ToolError::new(format!("tool \"{name}\" failed because of an error in this host")))
-        }
-    }
-}
-
-/// Cuts a result that is longer than any tool's own bounds allow.
-fn bounded(mut outcome: ToolOutcome) -> ToolOutcome {
-    let mut room = RESULT_BYTES_MAX;
-    for block in &mut outcome.content {
-        let Block::Text { text } = block else { continue };
-        if text.len() > room {
-            let end = text.floor_char_boundary(room);
-            let cut = text.len() - end;
-            text.truncate(end);
-            text.push_str(&format!("\n[result cut here: {cut} more bytes were left out]"));
-            room = 0;
-        } else {
-            room -= text.len();
-        }
-    }
-    outcome
-}
-
-fn unknown(name: &str) -> RegistryError {
-    let distance = |known: &&str| strsim::damerau_levenshtein(name, known);
-    let nearest = BUILT_IN.into_iter().min_by_key(distance).filter(|known| distance(known) <= 2);
-    let hint = match nearest {
-        Some(nearest) => format!("did you mean \"{nearest}\"?"),
-        None => format!("known are {}", BUILT_IN.join(", ")),
-    };
-    RegistryError::UnknownTool { name: name.to_owned(), hint }
-}
-
-fn remove(spills: &SpillDirectory, paths: impl IntoIterator<Item = impl AsRef<Path>>) {
-    for path in paths {
-        spills.remove(path.as_ref());
     }
 }
 

@@ -164,7 +164,8 @@ impl Ticket {
     }
 }
 
-fn end_soon(runtime: &Handle, tree: Tree, grace: Duration) {
+/// Ends a tree without waiting for it: `SIGTERM` now, `SIGKILL` after `grace`.
+pub(crate) fn end_soon(runtime: &Handle, tree: Tree, grace: Duration) {
     tree.terminate();
     runtime.spawn(async move {
         if !tree.gone_within(grace).await {

@@ -2,6 +2,10 @@
 
 mod bash;
 mod changes;
+mod fence;
+mod jobs;
+mod judging;
+mod others;
 mod reading;
 mod registry;
 mod schema;

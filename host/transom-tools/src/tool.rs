@@ -2,11 +2,13 @@
 
 use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tokio::task::JoinError;
+use tracing::error;
 use transom_frame::SessionId;
 use transom_harness::{
     jobs::JobRecord,
-    permissions::Access,
+    permissions::{Access, Mode, rules::ToolKind},
     ports::{ToolOutcome, ToolSpec},
 };
 
@@ -32,7 +34,18 @@ pub trait Tool: Send + Sync {
         false
     }
 
-    /// Starts a call. The arguments have been validated against the schema.
+    /// Who carries it out; decides what the default of P-29 is. Built-in tools are known as such.
+    fn kind(&self) -> ToolKind {
+        ToolKind::Bridged { trusted_read_only: false }
+    }
+
+    /// What a schema cannot say of arguments. Asked before anybody is asked about the call (P-19, P-30), and of
+    /// arguments that are valid against the schema.
+    fn check(&self, _arguments: &Map<String, Value>) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    /// Starts a call. The arguments have been validated against the schema, and checked.
     fn run(&self, call: Call) -> Running;
 }
 
@@ -47,6 +60,8 @@ pub struct Call {
     pub call_id: String,
     /// What it may do.
     pub access: Access,
+    /// The mode that holds it back, if it is a shell command or a change of files and one does.
+    pub confined: Option<Mode>,
     /// The session's jobs as its log has them.
     pub jobs: Arc<[JobRecord]>,
     /// Valid against the tool's schema.
@@ -82,6 +97,12 @@ impl ToolError {
         ToolError::coded("tool call aborted", "AbortError", "ABORTED")
     }
 
+    /// A panic is logged here and nowhere else.
+    pub(crate) fn bug(tool: &str, failure: &JoinError) -> ToolError {
+        error!(tool, %failure, "a tool has a bug");
+        ToolError::new(format!("tool \"{tool}\" failed because of an error in this host"))
+    }
+
     pub(crate) fn timed_out(after: Duration) -> ToolError {
         let message = format!("tool call timed out after {}ms", after.as_millis());
         ToolError::coded(message, "ToolTimeoutError", "TOOL_TIMEOUT")
@@ -102,11 +123,7 @@ impl Call {
 
     /// A string argument that must not be blank.
     pub(crate) fn filled_text(&self, name: &str) -> Result<&str, ToolError> {
-        let text = self.text(name);
-        if text.trim().is_empty() {
-            return Err(ToolError::new(format!("invalid {name}: expected a non-empty string")));
-        }
-        Ok(text)
+        filled(&self.arguments, name)
     }
 
     pub(crate) fn optional_text(&self, name: &str) -> Option<&str> {
@@ -136,6 +153,40 @@ impl Call {
     pub(crate) fn path(&self, text: &str) -> PathBuf {
         self.directory.join(text).components().collect()
     }
+}
+
+/// A string argument that must not be blank.
+pub(crate) fn filled<'a>(
+    arguments: &'a Map<String, Value>,
+    name: &str,
+) -> Result<&'a str, ToolError> {
+    let text = arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    if text.trim().is_empty() {
+        return Err(ToolError::new(format!("invalid {name}: expected a non-empty string")));
+    }
+    Ok(text)
+}
+
+/// Adds `run_in_background` to a schema (P-69).
+pub(crate) fn background(parameters: &mut Value, description: &str) {
+    let properties = parameters.get_mut("properties").and_then(Value::as_object_mut);
+    if let Some(properties) = properties {
+        let property = json!({ "type": "boolean", "description": description });
+        properties.insert("run_in_background".to_owned(), property);
+    }
+}
+
+/// Where there are no jobs, the schema does not speak of them, and so does not check either (P-69).
+pub(crate) fn check_background(
+    arguments: &Map<String, Value>,
+    has_jobs: bool,
+) -> Result<(), ToolError> {
+    if !has_jobs && arguments.get("run_in_background") == Some(&Value::Bool(true)) {
+        return Err(ToolError::new(
+            "run_in_background is disabled for this deployment (enableRunInBackground: false)",
+        ));
+    }
+    Ok(())
 }
 
 /// Runs work on files away from the runtime's workers.

@@ -1,15 +1,11 @@
 //! `write`: a whole file at once (L-99).
 
-use std::{fs, io};
-
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
-    files::{
-        self, Files, Verb, cannot, check_observed, envelope, refused, replace, resolve_new, version,
-    },
-    tool::{Call, Running, Tool, ToolError, blocking},
+    files::{self, Files, Verb, check_observed, envelope, refused, replace, version},
+    tool::{Call, Running, Tool, ToolError, blocking, filled},
 };
 
 /// The tool.
@@ -48,6 +44,10 @@ impl Tool for Write {
         }
     }
 
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+        filled(arguments, "file_path").map(drop)
+    }
+
     fn run(&self, call: Call) -> Running {
         let files = self.files.clone();
         Box::pin(blocking(move || write(&call, &files)))
@@ -58,26 +58,22 @@ fn write(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let path = call.path(call.filled_text("file_path")?);
     let new = call.text("content").as_bytes();
 
-    let real = resolve_new(Verb::Write, &path)?;
-    let _changing = files.lock();
+    let bounds = files.bounds(call)?;
+    bounds.may_change(Verb::Write, &path)?;
+    let real = bounds.resolve(Verb::Write, &path)?;
+    let _changing = files.lock(&real);
     if call.abort.is_set() {
         return Err(ToolError::aborted());
     }
-    let done = if real.exists() {
-        let (old, metadata) = files::content(Verb::Write, &path, &real, &call.abort)?;
+    let spot = bounds.reach(Verb::Write, &path, &real, true)?;
+    let found = spot.metadata().map_err(|error| refused(Verb::Write, &path, &error))?;
+    let done = if found.is_some() {
+        let (old, metadata) = files::content(&bounds, Verb::Write, &path, &spot, &call.abort)?;
         check_observed(call, Verb::Write, &path, &real, &old)?;
-        replace(Verb::Write, &path, &real, new, Some(&metadata))?;
+        replace(Verb::Write, &path, &spot, new, Some(&metadata))?;
         "Updated file"
     } else {
-        if let Some(directory) = real.parent() {
-            fs::create_dir_all(directory).map_err(|error| match error.kind() {
-                io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-                    cannot(Verb::Write, &path, "a file is where its directory should be")
-                }
-                _ => refused(Verb::Write, &path, &error),
-            })?;
-        }
-        replace(Verb::Write, &path, &real, new, None)?;
+        replace(Verb::Write, &path, &spot, new, None)?;
         "Created file"
     };
     call.ticket.observe(real, version(new));

@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Prompt(Prompt),
     /// Print a stored session as JSON lines: its header, then its events.
     Export(Export),
+    /// Show what sessions may do, and what would become of a call, without running anything.
+    Permissions(Permissions),
     /// Show what a component is, without running it.
     Inspect(Inspect),
 }
@@ -108,6 +110,27 @@ pub(crate) struct Export {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Permissions {
+    /// The manifest; without one, the built-in manifest.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) manifest: Option<PathBuf>,
+    /// A stored session, instead of a new one.
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// A tool that would be called.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) tool: Option<String>,
+    /// The arguments of the call, as JSON.
+    #[arg(long, value_name = "JSON", default_value = "{}", requires = "tool")]
+    pub(crate) args: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) host: HostOptions,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Inspect {
     /// The component.
     pub(crate) component: PathBuf,
@@ -118,8 +141,19 @@ pub(crate) struct Inspect {
 
 /// What makes a command line this program's own. Written out, because a launch form should not pay for building the
 /// commands; a test compares.
-const OWN: [&str; 10] =
-    ["run", "stdio", "prompt", "export", "inspect", "help", "--help", "-h", "--version", "-V"];
+const OWN: [&str; 11] = [
+    "run",
+    "stdio",
+    "prompt",
+    "export",
+    "permissions",
+    "inspect",
+    "help",
+    "--help",
+    "-h",
+    "--version",
+    "-V",
+];
 
 /// Whether a command line that begins like this is for [`Cli`] and no launch form.
 pub(crate) fn owns(argument: &str) -> bool {

@@ -7,7 +7,6 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use tempfile::TempDir;
 use tokio::runtime::Handle;
 use transom_config::manifest::{self, Carrier, Component, Durability, Manifest};
 use transom_connection::codec::{CodecSource, Framing};
@@ -27,13 +26,14 @@ use transom_policy::Policy;
 use transom_router::{HostFacts, Reach, Router};
 use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
 use transom_store::SqliteStore;
-use transom_tools::Registry;
 
 use crate::{
     embedded,
     environment::{
         COMPONENT_BYTES_MAX, CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text,
     },
+    governance::{self, Governance},
+    tooling::{Site, Tooling},
 };
 
 /// Live sessions of one host. Each holds its conversation in memory; this many of a usual size need
@@ -41,7 +41,7 @@ use crate::{
 const HOST_SESSIONS_MAX: usize = 100_000;
 
 /// What a deployment has besides its manifest.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Extras {
     /// Where sessions without a directory of their own work; the process's directory without it.
     pub(crate) directory: Option<PathBuf>,
@@ -51,9 +51,27 @@ pub(crate) struct Extras {
     pub(crate) shell_variables: Vec<(String, String)>,
     /// The system prompt does not begin by naming the harness (L-95).
     pub(crate) anonymous: bool,
+    /// Whether rules, asks and confinement hold.
+    pub(crate) governance: Governance,
+    /// Whether work may go on behind the call that began it.
+    pub(crate) background_jobs: bool,
     /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
     /// it comes.
     pub(crate) pooled: bool,
+}
+
+impl Default for Extras {
+    fn default() -> Extras {
+        Extras {
+            directory: None,
+            persona: None,
+            shell_variables: Vec::new(),
+            anonymous: false,
+            governance: Governance::Full,
+            background_jobs: true,
+            pooled: false,
+        }
+    }
 }
 
 /// A host whose loop runs.
@@ -61,8 +79,7 @@ pub(crate) struct Running {
     pub(crate) host: Host,
     pub(crate) doors: Vec<(OpenDoor, Carrier)>,
     store: Arc<SqliteStore>,
-    /// Long outputs of tools; goes when the host does.
-    _outputs: TempDir,
+    _tooling: Tooling,
 }
 
 impl Running {
@@ -80,7 +97,7 @@ impl Running {
 }
 
 /// Starts a host. Doors are loaded and checked, but nobody can connect yet.
-pub(crate) fn start(
+pub(crate) async fn start(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
@@ -89,25 +106,6 @@ pub(crate) fn start(
     let directory = environment.absolute(directory);
     let doors = open_doors(manifest, extras, environment, &directory)?;
     let (models, door_models) = models(manifest, environment)?;
-    let outputs = tempfile::Builder::new()
-        .prefix("transom-output-")
-        .tempdir()
-        .context("cannot make a directory for long outputs of tools")?;
-    let tools = Registry::new(transom_tools::Options {
-        keep: manifest.tools.keep_environment.clone(),
-        shell_variables: extras.shell_variables.clone(),
-        enabled: manifest.tools.enabled.clone(),
-        ..transom_tools::Options::new(
-            Handle::current(),
-            environment.variables.clone(),
-            outputs.path(),
-            &directory,
-        )
-    })?;
-
-    // Names only: what they hold is nobody's to read (L-84).
-    tracing::info!(withheld = ?tools.withheld(), "variables that shells do not get");
-
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
     let durability = match manifest.store.durability {
@@ -117,6 +115,8 @@ pub(crate) fn start(
     let store = SqliteStore::open(&path, durability, host.commits())
         .with_context(|| format!("cannot open the session store {}", path.display()))?;
     let store = Arc::new(store);
+    let site = Site { directory: &directory, store: &path, session_log: None };
+    let tooling = Tooling::new(manifest, extras, environment, site, &host).await?;
 
     let facts = HostFacts {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -128,18 +128,33 @@ pub(crate) fn start(
             ..Route::default()
         },
         sessions_max: HOST_SESSIONS_MAX,
-        ..HostFacts::default()
+        always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
+        ceiling: governance::ceiling(manifest, extras.governance),
+        workspaces: governance::workspaces(manifest),
     };
-    let config = AgentConfig { prompt: prompt_sections(extras), ..AgentConfig::default() };
+    let config = AgentConfig {
+        prompt: prompt_sections(manifest, extras),
+        permissions: governance::agents(manifest, extras.governance),
+        subagent_depth_max: manifest.tools.subagent_depth_max,
+        quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
+        ..AgentConfig::default()
+    };
     let router = Router::new(facts, config, seed());
-    let ports =
-        Ports { door_models, models, tools: Arc::new(tools), store: Arc::clone(&store) as _ };
+    let ports = Ports {
+        door_models,
+        models,
+        tools: Arc::new(tooling.registry.clone()),
+        store: Arc::clone(&store) as _,
+    };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
-    Ok(Running { host, doors, store, _outputs: outputs })
+    Ok(Running { host, doors, store, _tooling: tooling })
 }
 
 /// The store of a manifest.
-fn store_path(manifest: &Manifest, environment: &Environment) -> anyhow::Result<PathBuf> {
+pub(crate) fn store_path(
+    manifest: &Manifest,
+    environment: &Environment,
+) -> anyhow::Result<PathBuf> {
     match &manifest.store.path {
         Some(path) => Ok(environment.absolute(path)),
         None => Ok(environment.state_directory()?.join("store.db")),
@@ -377,7 +392,7 @@ fn models(
     Ok((Arc::new(providers), by_door))
 }
 
-fn prompt_sections(extras: &Extras) -> Vec<PromptSection> {
+fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
     let section =
         |name: &str, order, text: Text| PromptSection { name: name.to_owned(), order, text };
     let identity = "You are a software agent that works through Transom. You act with the tools you are given, \
@@ -388,7 +403,13 @@ fn prompt_sections(extras: &Extras) -> Vec<PromptSection> {
         (!extras.anonymous).then(|| section("identity", -100, Text::Verbatim(identity.to_owned())));
     let persona = extras.persona.clone().map(|text| section("persona", 0, Text::Verbatim(text)));
     let workspace = section("workspace", 100, Text::Template(workspace.to_owned()));
-    identity.into_iter().chain(persona).chain([workspace]).collect()
+    let has_jobs =
+        extras.background_jobs && manifest.tools.enabled.iter().any(|tool| tool == "job_output");
+    let jobs = has_jobs.then(|| {
+        let text = Text::Verbatim(transom_tools::JOBS_PROMPT.to_owned());
+        section("jobs", transom_tools::JOBS_PROMPT_ORDER, text)
+    });
+    identity.into_iter().chain(persona).chain([workspace]).chain(jobs).collect()
 }
 
 /// The manifest of a command: from its file, or the built-in one, with what the command line says instead.

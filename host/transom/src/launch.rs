@@ -20,6 +20,7 @@ use transom_config::{
 use crate::{
     deployment::{self, Extras},
     environment::{CONFIGURATION_BYTES_MAX, Environment, read_bounded},
+    governance::Governance,
     stdio,
 };
 
@@ -60,7 +61,11 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
         persona: launch.system_prompt.clone(),
         anonymous: !launch.names_harness,
         shell_variables: shell_variables(&environment),
-        pooled: false,
+        governance: match launch.composition.starts_with("profile ") {
+            true => Governance::Full,
+            false => Governance::None,
+        },
+        ..Extras::default()
     };
     // Sessions that nobody wants to keep end with the process that made them.
     let transient = match launch.sessions {

@@ -2,17 +2,21 @@
 //! What a host is made of stands in the crates beside this one.
 
 mod cli;
+mod confine;
 mod deployment;
 mod embedded;
 mod ending;
 mod environment;
 mod export;
+mod governance;
 mod launch;
+mod permissions;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
 mod prompt;
 mod run;
 mod stdio;
 mod telemetry;
+mod tooling;
 
 use std::{
     env,
@@ -28,6 +32,10 @@ use crate::{
 };
 
 fn main() -> ExitCode {
+    // First of all: a launcher must have one thread, and every command waits for it.
+    if let Some(status) = confine::play() {
+        return status;
+    }
     match program() {
         Ok(status) => ExitCode::from(status),
         // Whoever read the output has seen enough.
@@ -59,6 +67,7 @@ fn program() -> anyhow::Result<u8> {
         Command::Stdio(command) => stdio::run(&command, &environment),
         Command::Prompt(command) => prompt::run(&command, &environment),
         Command::Export(command) => export::session(&command, &environment),
+        Command::Permissions(command) => permissions::run(&command, &environment),
         Command::Inspect(command) => export::inspect(&command),
     }
 }

@@ -99,7 +99,8 @@ impl Asks {
         match &open.body["questions"] {
             Value::Array(questions) => match answers(questions, &line) {
                 Ok(given) => {
-                    let value = json!({ "sessionId": open.session, "answer": { "answers": given } });
+                    let value =
+                        json!({ "sessionId": open.session, "answer": { "answers": given } });
                     let body = json!({ "askId": open.body["askId"], "value": value });
                     Step::Send(Word { frame: "ask/answer", body })
                 }
@@ -121,7 +122,8 @@ impl Asks {
         let text = |member: &Value| member.as_str().unwrap_or_default().to_owned();
         let Value::Array(questions) = &body["questions"] else {
             let reason = text(&body["reason"]);
-            let mut lines = vec![format!("? {} needs your approval: {reason}", text(&body["toolName"]))];
+            let mut lines =
+                vec![format!("? {} needs your approval: {reason}", text(&body["toolName"]))];
             lines.push(format!("  {}", text(&body["arguments"])));
             lines.push("  allow this once? y or n (n)".to_owned());
             return Step::Show(lines);
@@ -129,11 +131,13 @@ impl Asks {
         let mut lines = Vec::new();
         for question in questions {
             lines.push(format!("? {}", text(&question["question"])));
-            for (number, option) in (1..).zip(question["options"].as_array().into_iter().flatten()) {
+            for (number, option) in (1..).zip(question["options"].as_array().into_iter().flatten())
+            {
                 lines.push(format!("  {number} {}", text(&option["label"])));
             }
         }
-        let several = if questions.len() > 1 { ", one for each question, separated by ;" } else { "" };
+        let several =
+            if questions.len() > 1 { ", one for each question, separated by ;" } else { "" };
         lines.push(format!("  answer with numbers, separated by commas, or in words{several}"));
         Step::Show(lines)
     }
@@ -155,8 +159,11 @@ fn unavailable(ask: &Received) -> Word {
 
 /// Answers to questions from one line: numbers of options, or words of the person's own.
 fn answers(questions: &[Value], line: &str) -> Result<Vec<Value>, String> {
-    let parts: Vec<_> =
-        if questions.len() > 1 { line.split(';').map(str::trim).collect() } else { vec![line.trim()] };
+    let parts: Vec<_> = if questions.len() > 1 {
+        line.split(';').map(str::trim).collect()
+    } else {
+        vec![line.trim()]
+    };
     if parts.len() != questions.len() {
         return Err(format!("{} answers are wanted, separated by ;", questions.len()));
     }
@@ -186,9 +193,9 @@ fn read_lines() -> mpsc::Receiver<String> {
     let (sender, lines) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            match line {
-                Ok(line) if sender.blocking_send(line).is_ok() => {}
-                _ => break,
+            let Ok(line) = line else { break };
+            if sender.blocking_send(line).is_err() {
+                break;
             }
         }
     });
@@ -246,7 +253,10 @@ mod tests {
         assert_eq!(one(""), [json!({ "id": "q", "selected": [] })]);
         assert_eq!(
             answers(&questions, "1; a word").unwrap(),
-            [json!({ "id": "q", "selected": ["red"] }), json!({ "id": "r", "selected": [], "custom": "a word" })]
+            [
+                json!({ "id": "q", "selected": ["red"] }),
+                json!({ "id": "r", "selected": [], "custom": "a word" })
+            ]
         );
         assert!(answers(&questions, "1").is_err());
     }

@@ -1,5 +1,7 @@
-//! The first line of an exported log (L-76), made from a stored header (L-4).
-//! Checking headers is the harness's.
+//! The canonical form of a log (decision 2): the header line of L-76, made from a stored header (L-4), and
+//! one line for each event. Checking headers is the harness's.
+
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
@@ -16,10 +18,10 @@ const MEMBERS: [(&str, bool); 9] = [
     ("agentPreset", false),
 ];
 
-/// Makes the line, without its end. `None`: the stored text is not a JSON object.
+/// Makes the header line, without its end. `None`: the stored text is not a JSON object.
 ///
 /// Members that nobody knows stand behind the known ones, so that nothing is lost in passing.
-pub(crate) fn line(stored: &str) -> Option<String> {
+pub(crate) fn header(stored: &str) -> Option<String> {
     let Ok(Value::Object(mut header)) = serde_json::from_str::<Value>(stored) else { return None };
 
     let mut line = Map::new();
@@ -37,4 +39,11 @@ pub(crate) fn line(stored: &str) -> Option<String> {
     header.remove("type");
     line.extend(header);
     Some(Value::Object(line).to_string())
+}
+
+/// An event's text as one line, without its end.
+///
+/// A line break in JSON text can only stand between tokens, where a space says the same.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    if text.contains(['\n', '\r']) { text.replace(['\n', '\r'], " ").into() } else { text.into() }
 }

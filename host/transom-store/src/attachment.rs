@@ -1,0 +1,43 @@
+//! Attachments: bytes under the name of their digest (S-58, decision 47). Where they are kept is each store's own.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest as _, Sha256};
+use transom_harness::ports::StoreError;
+
+/// Bytes of one attachment: what the largest unit of any door can carry.
+pub const ATTACHMENT_BYTES_MAX: usize = 160 * 1024 * 1024;
+
+/// Bytes that were kept under the name of their digest (S-58).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// For example `image/png`; `None` if nobody said.
+    pub media_type: Option<String>,
+    /// The bytes themselves.
+    pub bytes: Vec<u8>,
+}
+
+/// The name of bytes: `sha256:<hex of their digest>`.
+pub(crate) fn name(bytes: &[u8]) -> Result<String, StoreError> {
+    if bytes.len() > ATTACHMENT_BYTES_MAX {
+        return Err(StoreError::Io(format!(
+            "an attachment of {} bytes is over the limit of {ATTACHMENT_BYTES_MAX}",
+            bytes.len()
+        )));
+    }
+    let mut name = PREFIX.to_owned();
+    for byte in Sha256::digest(bytes) {
+        // Writing to a `String` cannot fail.
+        let _ = write!(name, "{byte:02x}");
+    }
+    Ok(name)
+}
+
+/// The digest in a name. `None`: no attachment can have that name.
+pub(crate) fn digest(name: &str) -> Option<&str> {
+    let digest = name.strip_prefix(PREFIX)?;
+    let is_hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    (digest.len() == 64 && digest.bytes().all(is_hex)).then_some(digest)
+}
+
+const PREFIX: &str = "sha256:";

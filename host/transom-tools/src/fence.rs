@@ -1,0 +1,225 @@
+//! How far a call's file tools reach: which files are hidden, which may be changed, and how a path is walked so that
+//! nothing changes between check and use (`permissions-and-jobs.md` P-44 to P-48).
+//!
+//! Shells are held by the confiner, which takes its places from here, so that both know one workspace.
+
+mod marks;
+mod resolve;
+mod walk;
+
+use std::{
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use transom_harness::permissions::Mode;
+use transom_process::{Confinement, Places};
+
+use self::marks::Marks;
+pub(crate) use self::{
+    marks::{Id, Standing},
+    walk::{Refusal, Spot, is_kernels},
+};
+use crate::{
+    files::{Verb, cannot, refused},
+    tool::{Call, ToolError},
+};
+
+/// What all sessions of a host have in common. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Fence {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    confinement: RwLock<Arc<Confinement>>,
+    /// Where each session's directory really was when it was first used.
+    workspaces: Mutex<HashMap<String, HashMap<PathBuf, PathBuf>>>,
+}
+
+impl Fence {
+    /// The fence an operator has described.
+    pub fn new(confinement: Confinement) -> Fence {
+        let confinement = RwLock::new(Arc::new(confinement));
+        Fence { shared: Arc::new(Shared { confinement, workspaces: Mutex::default() }) }
+    }
+
+    /// What the operator has said.
+    pub fn confinement(&self) -> Arc<Confinement> {
+        self.shared.confinement.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces it, from the next call on.
+    pub fn set_confinement(&self, confinement: Confinement) {
+        let mut current = self.shared.confinement.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(confinement);
+    }
+
+    /// The absolute path a text stands for, with all links followed, also where the end of it does not exist yet
+    /// (P-48). A relative text stands in the directory, which is absolute. Blocks on the file system.
+    pub fn resolve(&self, directory: &Path, text: &str) -> io::Result<PathBuf> {
+        resolve::resolve(&directory.join(text))
+    }
+
+    /// The places of a session that works in a directory. Blocks on the file system.
+    ///
+    /// A confined shell may rename the workspace itself, where the directory above it is a root too, and leave a link
+    /// in its place. So the real directory is held fast when it is first used, and an error afterwards if the same
+    /// directory leads elsewhere.
+    pub fn places(&self, session: &str, directory: &Path) -> io::Result<Places> {
+        let places = self.confinement().places(session, directory)?;
+        let mut workspaces = self.shared.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_session = workspaces.entry(session.to_owned()).or_default();
+        let first =
+            of_session.entry(directory.to_owned()).or_insert_with(|| places.workspace.clone());
+        if *first == places.workspace {
+            return Ok(places);
+        }
+        Err(io::Error::other(format!(
+            "\"{}\" was \"{}\" and now leads to \"{}\"",
+            directory.display(),
+            first.display(),
+            places.workspace.display()
+        )))
+    }
+
+    /// Forgets a session that has ended.
+    pub fn forget(&self, session: &str) {
+        self.shared.workspaces.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+    }
+
+    /// What one call may touch, as the file system is now.
+    pub(crate) fn bounds(&self, call: &Call) -> Result<Bounds, ToolError> {
+        let session = call.session.as_str();
+        let places = match self.places(session, &call.directory) {
+            Ok(places) => Ok(places),
+            Err(error) => {
+                if call.confined.is_some() {
+                    tracing::warn!(session, %error, "a session's workspace is no root");
+                }
+                // What is hidden does not depend on the workspace, and other roots stay.
+                let everywhere = self.confinement().places(session, Path::new("/"));
+                everywhere.map(|mut places| {
+                    places.roots.retain(|root| root.parent().is_some());
+                    places
+                })
+            }
+        };
+        let places = places.map_err(|error| {
+            ToolError::new(format!("what files may be used cannot be determined: {error}"))
+        })?;
+        let marks = Marks::new(&places, call.access.mode);
+        Ok(Bounds { confined: call.confined, places, marks })
+    }
+}
+
+/// What one call may touch.
+#[derive(Debug)]
+pub(crate) struct Bounds {
+    /// The mode that holds changes back.
+    confined: Option<Mode>,
+    places: Places,
+    marks: Marks,
+}
+
+impl Bounds {
+    /// The first question about a change, before anything is looked at.
+    pub(crate) fn may_change(&self, verb: Verb, shown: &Path) -> Result<(), ToolError> {
+        match self.confined {
+            Some(Mode::ReadOnly) => Err(self.tell(verb, shown, Refusal::Denied)),
+            Some(Mode::WorkspaceWrite | Mode::DangerFullAccess) | None => Ok(()),
+        }
+    }
+
+    /// Where a path leads, unless this call has no business there.
+    pub(crate) fn resolve(&self, verb: Verb, shown: &Path) -> Result<PathBuf, ToolError> {
+        let real = resolve::resolve(shown).map_err(|error| refused(verb, shown, &error))?;
+        self.allow(verb, &real).map_err(|refusal| self.tell(verb, shown, refusal))?;
+        Ok(real)
+    }
+
+    /// What can be said of a real path by itself. Whether it really is that path, only walking it can tell.
+    fn allow(&self, verb: Verb, real: &Path) -> Result<(), Refusal> {
+        if is_kernels(real) || self.marks.hide(real) {
+            return Err(Refusal::Hidden);
+        }
+        if verb.changes() && self.is_confined() {
+            let is_inside = self.places.roots.iter().any(|root| real.starts_with(root));
+            if !is_inside || self.marks.guard(real) {
+                return Err(Refusal::Denied);
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of a place that was walked to, whatever names led there.
+    fn allow_standing(&self, verb: Verb, standing: &Standing) -> Result<(), Refusal> {
+        if standing.is_hidden() {
+            return Err(Refusal::Hidden);
+        }
+        if verb.changes() && self.is_confined() && standing.is_guarded() {
+            return Err(Refusal::Denied);
+        }
+        Ok(())
+    }
+
+    /// The open directory a file stands in. With `create`, directories that are missing are made.
+    pub(crate) fn reach(
+        &self,
+        verb: Verb,
+        shown: &Path,
+        real: &Path,
+        create: bool,
+    ) -> Result<Spot, ToolError> {
+        let (Some(parent), Some(name)) = (real.parent(), real.file_name()) else {
+            return Err(self.tell(verb, shown, Refusal::NotRegular));
+        };
+        let reached = || -> Result<Spot, Refusal> {
+            let (directory, standing) = self.descend(parent, create)?;
+            let spot = Spot { directory, standing, name: name.to_owned() };
+            // Also what does not exist yet can be hidden or guarded by its name.
+            self.allow_standing(verb, &self.marks.step(&spot.standing, name, spot.id()?))?;
+            Ok(spot)
+        };
+        reached().map_err(|refusal| self.tell(verb, shown, refusal))
+    }
+
+    /// A refusal in the words of the tool.
+    pub(crate) fn tell(&self, verb: Verb, shown: &Path, refusal: Refusal) -> ToolError {
+        match refusal {
+            Refusal::Hidden => {
+                let ToolError { message, .. } = cannot(verb, shown, "hidden by this host");
+                ToolError::coded(message, "FsError", "FS_PERMISSION_DENIED")
+            }
+            Refusal::Denied => self.denial(),
+            // Somebody swaps files while we work; that is no accident (P-48).
+            Refusal::Moved if verb.changes() && self.is_confined() => self.denial(),
+            Refusal::Moved => cannot(verb, shown, "its path was changed meanwhile — retry"),
+            Refusal::InTheWay if verb == Verb::Write => {
+                cannot(verb, shown, "a file is where its directory should be")
+            }
+            Refusal::InTheWay => cannot(verb, shown, "not found"),
+            Refusal::NotRegular => cannot(verb, shown, "not a regular file"),
+            Refusal::Io(error) => refused(verb, shown, &error),
+        }
+    }
+
+    /// Whether a mode holds changes back at all.
+    fn is_confined(&self) -> bool {
+        self.confined.is_some_and(|mode| mode != Mode::DangerFullAccess)
+    }
+
+    /// The text of a denial (P-21). Where a tool is confined, its schema offers the escalation (P-18).
+    fn denial(&self) -> ToolError {
+        let mode = self.confined.unwrap_or(Mode::DangerFullAccess).as_str();
+        let text = format!(
+            "[sandbox: file access denied under {mode} mode]\n[sandbox: escalation available — retry this exact \
+             operation once with sandbox_permissions (the narrowest wider mode that suffices) + justification; the \
+             approval prompt asks the user]"
+        );
+        ToolError::coded(text, "FsError", "FS_SANDBOX_DENIED")
+    }
+}

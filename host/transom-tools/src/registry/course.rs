@@ -1,0 +1,151 @@
+//! The fixed course of one call: look up, check, run, bound, end (L-49, L-52, L-54 to L-56).
+
+use std::{path::PathBuf, time::Duration};
+
+use serde_json::{Map, Value};
+use tokio::{task::JoinHandle, time::timeout};
+use tracing::warn;
+use transom_harness::{
+    block::Block,
+    permissions::Mode,
+    ports::{ToolCall, ToolOutcome},
+};
+
+use super::{Entry, Registry};
+use crate::{
+    abort::AbortSource,
+    schema::{Root, decode, violations},
+    tool::{Call, ToolError},
+};
+
+/// Text of one result. Twice the shell's tails, even if every byte of them became a replacement
+/// character, fits; a tool that returns more has no bound of its own.
+const RESULT_BYTES_MAX: usize = 512 << 10;
+
+type Joined = Result<Result<ToolOutcome, ToolError>, tokio::task::JoinError>;
+
+impl Registry {
+    /// The tool and its arguments, if there is one and they are valid (L-54, L-56).
+    pub(super) fn valid(
+        &self,
+        name: &str,
+        arguments: &str,
+    ) -> Result<(Entry, Map<String, Value>), ToolError> {
+        let entry = self.find(name).ok_or_else(|| {
+            let message = format!("unknown tool \"{name}\"");
+            ToolError::coded(message, "ToolNotFoundError", "UNKNOWN_TOOL")
+        })?;
+        let arguments = decode(arguments);
+        let found = violations(&entry.parameters, &arguments, Root::Arguments);
+        match arguments {
+            Value::Object(members) if found.is_empty() => Ok((entry, members)),
+            _ => {
+                let message = format!("invalid arguments: {}", found.join("; "));
+                Err(ToolError::coded(message, "ToolArgsError", "INVALID_ARGS"))
+            }
+        }
+    }
+
+    pub(super) async fn perform(
+        &self,
+        call: ToolCall,
+        source: AbortSource,
+    ) -> Result<ToolOutcome, ToolError> {
+        let (entry, arguments) = self.valid(&call.name, &call.arguments)?;
+        entry.tool.check(&arguments)?;
+        let permissions = self.permissions();
+        let confines = entry.subject.is_some_and(|subject| permissions.confines(subject));
+        let is_free = call.access.mode == Mode::DangerFullAccess || call.access.unconfined;
+
+        let abort = source.signal();
+        let call = Call {
+            directory: call.cwd.map_or_else(|| self.shared.directory.clone(), PathBuf::from),
+            call_id: call.call_id,
+            access: call.access,
+            confined: Some(call.access.mode).filter(|_| confines && !is_free),
+            jobs: call.jobs,
+            arguments,
+            abort: abort.clone(),
+            ticket: self.shared.sessions.begin(&call.session, source.clone()),
+            session: call.session,
+        };
+        if abort.is_set() {
+            return Err(ToolError::aborted());
+        }
+        let Entry { tool, name, .. } = entry;
+        let deadline = tool.timeout();
+        // A task of its own, so that a panic ends there.
+        let mut body = self.shared.runtime.spawn(async move { tool.run(call).await });
+
+        let timed_out = tokio::select! {
+            biased;
+            result = &mut body => return settled(&name, result, abort.is_set()),
+            () = abort.set() => None,
+            after = passed(deadline) => Some(after),
+        };
+        source.abort();
+        let drained = drain(&name, body, self.shared.drain).await;
+        match timed_out {
+            Some(after) => Err(ToolError::timed_out(after)),
+            None => drained
+                .map_or_else(|| Err(ToolError::aborted()), |result| settled(&name, result, true)),
+        }
+    }
+}
+
+/// Ends at the deadline, if there is one.
+async fn passed(deadline: Option<Duration>) -> Duration {
+    match deadline {
+        Some(deadline) => {
+            tokio::time::sleep(deadline).await;
+            deadline
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a body that was told to end.
+async fn drain(
+    name: &str,
+    mut body: JoinHandle<Result<ToolOutcome, ToolError>>,
+    patience: Duration,
+) -> Option<Joined> {
+    match timeout(patience, &mut body).await {
+        Ok(joined) => Some(joined),
+        Err(_) => {
+            warn!(tool = name, "a tool does not end and is left alone");
+            body.abort();
+            None
+        }
+    }
+}
+
+/// A success that comes after the abort is none; a failure keeps its text (L-49). A job that has begun is one all the
+/// same (P-69).
+fn settled(name: &str, joined: Joined, aborted: bool) -> Result<ToolOutcome, ToolError> {
+    match joined {
+        Ok(Ok(outcome)) if aborted && !outcome.is_error => {
+            Ok(ToolOutcome { job: outcome.job, ..ToolError::aborted().into() })
+        }
+        Ok(result) => result,
+        Err(failure) => Err(ToolError::bug(name, &failure)),
+    }
+}
+
+/// Cuts a result that is longer than any tool's own bounds allow.
+pub(super) fn bounded(mut outcome: ToolOutcome) -> ToolOutcome {
+    let mut room = RESULT_BYTES_MAX;
+    for block in &mut outcome.content {
+        let Block::Text { text } = block else { continue };
+        if text.len() > room {
+            let end = text.floor_char_boundary(room);
+            let cut = text.len() - end;
+            text.truncate(end);
+            text.push_str(&format!("\n[result cut here: {cut} more bytes were left out]"));
+            room = 0;
+        } else {
+            room -= text.len();
+        }
+    }
+    outcome
+}

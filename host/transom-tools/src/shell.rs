@@ -1,0 +1,356 @@
+//! One shell command, from its environment to its proven end (L-83, L-85, P-40, P-57). Whether it waits for its
+//! command or lets it run on is `bash`'s.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+    time::Duration,
+};
+
+use tokio::{runtime::Handle, sync::OnceCell, time::timeout};
+use transom_frame::SessionId;
+use transom_harness::permissions::Mode;
+use transom_process::{
+    Capture, Captured, Command, Confined, Confiner, Ending, Exit, Observer, Places, Process,
+    Profile, SessionNetwork, SpawnError, Spawner, SpillDirectory, Tree, Verdict, Width,
+};
+
+use crate::{
+    fence::Fence,
+    jobs::TAIL_BYTES_MAX,
+    options::SessionLog,
+    tool::{ToolError, blocking},
+};
+
+/// How long what a command leaves running may take to end by itself: the shell does not wait for
+/// its process substitutions.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How long output is waited for when everything that could write it should be gone.
+const DRAIN: Duration = Duration::from_millis(300);
+
+const NO_CONFINER: &str = "no confiner was set up";
+
+/// How shells are run here.
+pub(crate) struct Shell {
+    pub(crate) spawner: Spawner,
+    pub(crate) spills: SpillDirectory,
+    /// Scrubbed.
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) session_log: Option<SessionLog>,
+    pub(crate) fence: Fence,
+    pub(crate) confiner: RwLock<Option<Confiner>>,
+    pub(crate) networks: Networks,
+}
+
+/// The networks of sessions whose commands have one; made with the first command that needs it (P-54).
+#[derive(Default)]
+pub(crate) struct Networks {
+    cells: Mutex<HashMap<SessionId, Arc<OnceCell<Option<SessionNetwork>>>>>,
+}
+
+/// A command as a call wants it.
+pub(crate) struct Line {
+    pub(crate) session: SessionId,
+    pub(crate) command: String,
+    /// Where it runs.
+    pub(crate) directory: PathBuf,
+    /// The workspace root, wherever it runs (P-41).
+    pub(crate) workspace: PathBuf,
+    /// The mode that holds it back, if one does.
+    pub(crate) confined: Option<Mode>,
+}
+
+/// Why a command did not run.
+pub(crate) enum LaunchError {
+    /// It could not be started.
+    Spawn(SpawnError),
+    /// It could not be confined, so it was not started (P-37).
+    Unconfinable(String),
+}
+
+/// A command that runs.
+pub(crate) struct Running {
+    process: Process,
+    verdict: Option<Verdict>,
+    stdout: Option<Capture>,
+    stderr: Option<Capture>,
+}
+
+/// What a command came to.
+pub(crate) struct Finished {
+    pub(crate) stdout: Captured,
+    pub(crate) stderr: Captured,
+    /// `None` if the kernel could not end it.
+    pub(crate) exit: Option<Exit>,
+    /// The confiner failed; the command did not run.
+    pub(crate) unconfinable: Option<String>,
+}
+
+/// Where the streams of a command are seen besides.
+pub(crate) struct Observers {
+    pub(crate) stdout: Observer,
+    pub(crate) stderr: Observer,
+}
+
+impl Shell {
+    /// Replaces what holds shells back, from the next command on.
+    pub(crate) fn set_confiner(&self, confiner: Option<Confiner>) {
+        *self.confiner.write().unwrap_or_else(PoisonError::into_inner) = confiner;
+    }
+
+    fn confiner(&self) -> Option<Confiner> {
+        self.confiner.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Why no command of a session can be confined under a mode, if none can (P-60). Reads the file system.
+    pub(crate) fn lack(&self, session: &SessionId, workspace: &Path, mode: Mode) -> Option<String> {
+        let width = width(mode)?;
+        let confinement = self.fence.confinement();
+        if confinement.off {
+            return Some("confinement is switched off".to_owned());
+        }
+        let Some(confiner) = self.confiner() else { return Some(NO_CONFINER.to_owned()) };
+        if !confiner.is_usable() {
+            let gaps = confiner.report().gaps.iter().map(|gap| gap.name);
+            return Some(format!("missing: {}", gaps.collect::<Vec<_>>().join(", ")));
+        }
+        // Without places there is nothing to confine to; the call will fail for that.
+        let places = confinement.places(session.as_str(), workspace).ok()?;
+        let exposed =
+            "the host's own files lie where commands may write, and nothing here can cover them";
+        (!confiner.holds(width, &places)).then(|| exposed.to_owned())
+    }
+
+    /// Starts a command. `label` names its spill files.
+    pub(crate) async fn launch(
+        &self,
+        line: &Line,
+        label: &str,
+        observers: Observers,
+    ) -> Result<Running, LaunchError> {
+        let (own, places) = self.prepare(line).await?;
+        let command = self.command(line, own, places.as_ref());
+        let (command, verdict) = match (line.confined.and_then(width), places) {
+            (Some(width), Some(places)) => {
+                let Confined { command, verdict } =
+                    self.confine(&line.session, command, width, places).await?;
+                (command, Some(verdict))
+            }
+            (_, _) => (command, None),
+        };
+        let spawned = self.spawner.spawn(command).await;
+        let mut process = spawned.map_err(|error| match error {
+            // The launcher, not the command (P-61).
+            SpawnError::NotFound(_) | SpawnError::Refused { .. } if verdict.is_some() => {
+                unconfinable(&error)
+            }
+            error => LaunchError::Spawn(error),
+        })?;
+        let runtime = Handle::current();
+        let spill = |stream: &str| self.spills.spill(&format!("{label}.{stream}"));
+        let stdout = process.stdout.take().map(|pipe| {
+            let spill = spill("stdout");
+            Capture::start_observed(&runtime, pipe, TAIL_BYTES_MAX, spill, observers.stdout)
+        });
+        let stderr = process.stderr.take().map(|pipe| {
+            let spill = spill("stderr");
+            Capture::start_observed(&runtime, pipe, TAIL_BYTES_MAX, spill, observers.stderr)
+        });
+        Ok(Running { process, verdict, stdout, stderr })
+    }
+
+    /// The session's own directory, and what a confined command may touch.
+    async fn prepare(&self, line: &Line) -> Result<(Option<PathBuf>, Option<Places>), LaunchError> {
+        let fence = self.fence.clone();
+        let (session, workspace) = (line.session.to_string(), line.workspace.clone());
+        let is_confined = line.confined.is_some();
+        let prepared = blocking(move || {
+            let own = match fence.confinement().make_own(&session) {
+                Ok(own) => own,
+                Err(error) => {
+                    tracing::warn!(session, %error, "a session has no directory of its own");
+                    None
+                }
+            };
+            let places = is_confined.then(|| fence.places(&session, &workspace)).transpose();
+            Ok((own, places.map_err(|error| ToolError::new(error.to_string()))?))
+        });
+        prepared.await.map_err(|error| unconfinable(&error))
+    }
+
+    async fn confine(
+        &self,
+        session: &SessionId,
+        command: Command,
+        width: Width,
+        places: Places,
+    ) -> Result<Confined, LaunchError> {
+        let Some(confiner) = self.confiner() else {
+            return Err(LaunchError::Unconfinable(NO_CONFINER.to_owned()));
+        };
+        let network = self.networks.of(session, &confiner).await;
+        let network = network.map_err(|error| unconfinable(&error))?;
+        let profile = Profile { width, places, network };
+        let confined = blocking(move || Ok(confiner.confine(command, &profile)));
+        let confined = confined.await.map_err(|error| unconfinable(&error))?;
+        confined.map_err(|error| {
+            // What is wrong with the command itself is told as without a confiner.
+            match error.get_ref().and_then(|source| source.downcast_ref::<SpawnError>()) {
+                Some(error) => LaunchError::Spawn(error.clone()),
+                None => unconfinable(&error),
+            }
+        })
+    }
+
+    fn command(&self, line: &Line, own: Option<PathBuf>, places: Option<&Places>) -> Command {
+        let log = self.session_log.as_ref().and_then(|log| log(&line.session));
+        let log = log.filter(|log| places.is_none_or(|places| is_readable(log, places)));
+        let text = |path: PathBuf| path.into_os_string().into_string().ok();
+        let managed = [
+            ("DSH_SHELL", Some("1".to_owned())),
+            ("DSH_SESSION_ID", Some(line.session.to_string())),
+            ("DSH_SESSION_JSONL", log.and_then(text)),
+        ];
+        let mut environment = self.environment.clone();
+        // Last, so that nothing set elsewhere can pretend to be these (L-85).
+        environment.retain(|(name, _)| managed.iter().all(|(managed, _)| managed != name));
+        let set = managed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        environment.extend(set);
+        if let Some(own) = own.and_then(text) {
+            environment.retain(|(name, _)| name != "TMPDIR");
+            environment.push(("TMPDIR".to_owned(), own));
+        }
+        Command {
+            arguments: vec!["-c".to_owned(), line.command.clone()],
+            directory: Some(line.directory.clone()),
+            environment,
+            ..Command::new("bash")
+        }
+    }
+
+    /// The lines about what the confiner has denied (P-21, P-22).
+    pub(crate) fn denial(
+        &self,
+        confined: Option<Mode>,
+        exit: Option<Exit>,
+        stderr: &[u8],
+    ) -> Option<String> {
+        let network = self.fence.confinement().network;
+        let stderr = String::from_utf8_lossy(stderr);
+        transom_process::denial(confined?.as_str(), exit?, &stderr, network, true)
+    }
+}
+
+impl Networks {
+    async fn of(
+        &self,
+        session: &SessionId,
+        confiner: &Confiner,
+    ) -> io::Result<Option<SessionNetwork>> {
+        let cell = {
+            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
+            cells.entry(session.clone()).or_default().clone()
+        };
+        cell.get_or_try_init(|| confiner.network()).await.cloned()
+    }
+
+    /// Lets go of a session's network; it is there as long as commands run in it.
+    pub(crate) fn forget(&self, session: &SessionId) {
+        self.cells.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+    }
+}
+
+fn width(mode: Mode) -> Option<Width> {
+    match mode {
+        Mode::ReadOnly => Some(Width::ReadOnly),
+        Mode::WorkspaceWrite => Some(Width::WorkspaceWrite),
+        Mode::DangerFullAccess => None,
+    }
+}
+
+fn unconfinable(error: &dyn std::error::Error) -> LaunchError {
+    LaunchError::Unconfinable(error.to_string())
+}
+
+fn is_readable(path: &Path, places: &Places) -> bool {
+    let real = fs::canonicalize(path);
+    let path = real.as_deref().unwrap_or(path);
+    let is_own = places.own.as_ref().is_some_and(|own| path.starts_with(own));
+    is_own || !places.private.iter().chain(&places.secrets).any(|hidden| path.starts_with(hidden))
+}
+
+impl Running {
+    pub(crate) fn tree(&self) -> Tree {
+        self.process.tree()
+    }
+
+    /// Waits for the command's own end, and a moment for what it leaves running. May be dropped and called again.
+    pub(crate) async fn ended(&mut self) {
+        // An error means that the child is gone without a word about how.
+        let _ = self.process.wait().await;
+        self.process.tree().gone_within(SETTLE).await;
+    }
+
+    /// Ends what still runs, and collects what there is.
+    pub(crate) async fn finish(mut self, grace: Duration) -> Finished {
+        if self.process.tree().end(grace).await == Ending::Survived {
+            tracing::warn!(process = self.process.id(), "a command could not be ended");
+        }
+        let exit = timeout(DRAIN, self.process.wait()).await.ok().and_then(Result::ok);
+        let (stdout, stderr) =
+            tokio::join!(collect(self.stdout.take()), collect(self.stderr.take()));
+        let unconfinable = match self.verdict.take() {
+            Some(verdict) => failure(verdict).await,
+            None => None,
+        };
+        Finished { stdout, stderr, exit, unconfinable }
+    }
+}
+
+/// What kept the launcher from becoming the command, if anything did. Both are gone, so there is nothing to wait for.
+async fn failure(verdict: Verdict) -> Option<String> {
+    match timeout(DRAIN, verdict.read()).await {
+        Ok(Ok(Ok(()))) => None,
+        Ok(Ok(Err(failed))) => Some(failed.to_string()),
+        Ok(Err(error)) => Some(error.to_string()),
+        Err(_) => {
+            tracing::warn!("a launcher's verdict does not end");
+            None
+        }
+    }
+}
+
+async fn collect(capture: Option<Capture>) -> Captured {
+    match capture {
+        Some(capture) => capture.finish(DRAIN).await,
+        None => Captured::default(),
+    }
+}
+
+impl Observers {
+    pub(crate) fn none() -> Observers {
+        Observers { stdout: Box::new(|_, _| {}), stderr: Box::new(|_, _| {}) }
+    }
+}
+
+/// Nothing confines, and nothing runs unconfined for that (P-37).
+pub(crate) fn unavailable(mode: Mode, why: &str) -> ToolError {
+    let message = format!(
+        "sandbox mode \"{}\" is requested but no sandbox backend is usable on this host; refusing to run the command \
+         unconfined: {why}",
+        mode.as_str()
+    );
+    ToolError::coded(message, "SandboxUnavailableError", "SANDBOX_UNAVAILABLE")
+}
+
+/// The same, of a job (P-37).
+pub(crate) fn runner_failed(mode: Mode) -> String {
+    format!(
+        "[sandbox: the sandbox runner itself failed under {} mode — the command did not run; this is a sandbox \
+         problem, not a command failure]",
+        mode.as_str()
+    )
+}

@@ -1,0 +1,108 @@
+//! What changes between one look and the next: moved directories, links and files that appear (P-47, P-48).
+
+use std::{fs, os::unix::fs::symlink};
+
+use serde_json::json;
+use transom_harness::permissions::Mode;
+
+use super::{Yard, assert_ok, failure, plain};
+use crate::files::{self, Verb};
+
+#[tokio::test]
+async fn a_workspace_that_was_exchanged_for_a_link_is_no_root() {
+    let yard = Yard::new();
+    assert_ok(&yard.write("a", "x").await);
+    // As a confined shell could, were the directory above a root.
+    fs::rename(yard.path("work"), yard.path("moved")).unwrap();
+    symlink("outside", yard.path("work")).unwrap();
+    assert_eq!(failure(&yard.write("f", "x").await), yard.denied());
+    assert_eq!(failure(&yard.write("b", "x").await), yard.denied());
+    assert!(yard.fence.places("s", &yard.path("work")).is_err());
+    assert_eq!(yard.content("outside/f"), "outside");
+    // A session that begins here takes the directory for what it is.
+    yard.fence.forget("s");
+    let places = yard.fence.places("s", &yard.path("work")).unwrap();
+    assert_eq!(places.workspace, yard.path("outside"));
+}
+
+#[test]
+fn a_link_that_appears_on_the_way_is_not_followed() {
+    let mut yard = Yard::new();
+    let shown = yard.path("work/dir/f");
+    let real = shown.clone();
+    for mode in [Mode::WorkspaceWrite, Mode::DangerFullAccess] {
+        yard.put("work/dir/f", "inside");
+        yard.mode = mode;
+        let bounds = yard.bounds();
+        assert_eq!(bounds.resolve(Verb::Write, &shown).unwrap(), real);
+        fs::rename(yard.path("work/dir"), yard.path("work/aside")).unwrap();
+        symlink("../outside", yard.path("work/dir")).unwrap();
+
+        let moved = plain(format!(
+            "cannot write \"{}\": its path was changed meanwhile — retry",
+            shown.display()
+        ));
+        let expected = if mode == Mode::DangerFullAccess { moved } else { yard.denied() };
+        let refused = bounds.reach(Verb::Write, &shown, &real, true).unwrap_err();
+        assert_eq!(failure(&refused.into()), expected);
+        let refused = bounds.reach(Verb::Read, &shown, &real, false).unwrap_err();
+        assert!(refused.message.ends_with("its path was changed meanwhile — retry"));
+
+        fs::remove_file(yard.path("work/dir")).unwrap();
+        fs::remove_dir_all(yard.path("work/aside")).unwrap();
+    }
+}
+
+#[test]
+fn what_is_hidden_stays_hidden_when_it_is_moved() {
+    let yard = Yard::new();
+    let bounds = yard.bounds();
+    fs::rename(yard.path("user/.ssh"), yard.path("work/pictures")).unwrap();
+    let shown = yard.path("work/pictures/id");
+    let real = bounds.resolve(Verb::Read, &shown).unwrap();
+    let refused = bounds.reach(Verb::Read, &shown, &real, false).unwrap_err();
+    assert!(refused.message.ends_with("hidden by this host"), "{refused}");
+
+    // What takes a hidden file's place is hidden too, also under another path.
+    fs::write(yard.path("work/fresh"), "key").unwrap();
+    fs::rename(yard.path("work/fresh"), yard.path("user/.netrc")).unwrap();
+    fs::rename(yard.path("user"), yard.path("work/user")).unwrap();
+    let shown = yard.path("work/user/.netrc");
+    let real = bounds.resolve(Verb::Read, &shown).unwrap();
+    let refused = bounds.reach(Verb::Read, &shown, &real, false).unwrap_err();
+    assert!(refused.message.ends_with("hidden by this host"), "{refused}");
+}
+
+#[test]
+fn a_file_that_is_exchanged_during_a_write_is_left_alone() {
+    let yard = Yard::new();
+    let shown = yard.path("work/f");
+    yard.put("work/f", "one");
+    let bounds = yard.bounds();
+    let (_, spot) = files::find(&bounds, Verb::Write, &shown).unwrap();
+    let call = yard.request(json!({}));
+    let (_, metadata) = files::content(&bounds, Verb::Write, &shown, &spot, &call.abort).unwrap();
+
+    yard.put("work/other", "two");
+    fs::rename(yard.path("work/other"), &shown).unwrap();
+    let refused = files::replace(Verb::Write, &shown, &spot, b"new", Some(&metadata)).unwrap_err();
+    assert_eq!(refused.code, Some(("FsError", "FS_STALE_VERSION")));
+    assert_eq!(yard.content("work/f"), "two");
+
+    // Thought to be new, and there all of a sudden; also as a link.
+    let refused = files::replace(Verb::Write, &shown, &spot, b"new", None).unwrap_err();
+    assert_eq!(refused.code, Some(("FsError", "FS_NOT_OBSERVED")));
+    assert_eq!(yard.content("work/f"), "two");
+    fs::remove_file(&shown).unwrap();
+    symlink("../outside/f", &shown).unwrap();
+    let refused = files::replace(Verb::Write, &shown, &spot, b"new", None).unwrap_err();
+    assert_eq!(refused.code, Some(("FsError", "FS_NOT_OBSERVED")));
+    let refused = files::replace(Verb::Write, &shown, &spot, b"new", Some(&metadata)).unwrap_err();
+    assert!(refused.message.starts_with("cannot write"), "{refused}");
+    assert_eq!(yard.content("outside/f"), "outside");
+
+    // Nothing is left behind.
+    let names = fs::read_dir(yard.path("work")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["f"]);
+}

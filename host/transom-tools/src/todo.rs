@@ -1,0 +1,74 @@
+//! `todo_write`: the model's own list of what is to be done (L-101). The call's arguments in the log are the list;
+//! nothing else keeps it.
+
+use serde_json::{Map, Value, json};
+use transom_harness::ports::{ToolOutcome, ToolSpec};
+
+use crate::tool::{Call, Running, Tool, ToolError};
+
+/// The words for how far an item is.
+const STATUSES: [&str; 3] = ["pending", "in_progress", "completed"];
+
+/// The tool.
+pub(crate) struct TodoWrite;
+
+impl Tool for TodoWrite {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec {
+            name: "todo_write".to_owned(),
+            description: "Replaces the list of what is to be done. Use it for work of several steps: write the list \
+                down before you begin, keep one item in progress, and mark each as completed as soon as it is."
+                .to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "todos": {
+                        "type": "array",
+                        "description": "The whole list, in order.",
+                        "items": {
+                            "type": "object",
+                            "properties": {
+                                "content": { "type": "string", "description": "What is to be done." },
+                                "status": { "type": "string", "enum": STATUSES }
+                            },
+                            "required": ["content", "status"]
+                        }
+                    }
+                },
+                "required": ["todos"]
+            }),
+        }
+    }
+
+    fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
+        for (index, todo) in todos(arguments).enumerate() {
+            let content = todo.get("content").and_then(Value::as_str).unwrap_or_default();
+            if content.trim().is_empty() {
+                return Err(ToolError::new(format!(
+                    "invalid todos[{index}].content: expected a non-empty string"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, call: Call) -> Running {
+        Box::pin(async move { Ok(ToolOutcome::text(told(&call.arguments))) })
+    }
+}
+
+fn todos(arguments: &Map<String, Value>) -> impl Iterator<Item = &Value> {
+    arguments.get("todos").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn told(arguments: &Map<String, Value>) -> String {
+    let count = |status: &str| {
+        todos(arguments)
+            .filter(|todo| todo.get("status").and_then(Value::as_str) == Some(status))
+            .count()
+    };
+    let [pending, in_progress, completed] = STATUSES.map(count);
+    format!(
+        "todo list updated: {completed} completed, {in_progress} in progress, {pending} pending"
+    )
+}

@@ -1,0 +1,326 @@
+//! Shells behind a real confiner, through the registry (P-20 to P-22, P-37, P-40, P-44, P-57, P-59 to P-61).
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+    time::timeout,
+};
+use transom_harness::{
+    block::Block,
+    jobs::{JobChange, JobStatus},
+    permissions::{Access, ApprovalPolicy, Mode},
+    ports::{Judgement, ToolCall, ToolOutcome, Tools},
+};
+use transom_process::{Confinement, Confiner, Launcher, Spawner};
+use transom_tools::{JobLimits, Options, Permissions, Registry};
+
+const ASK: Access = Access {
+    mode: Mode::WorkspaceWrite,
+    policy: ApprovalPolicy::Ask,
+    logged_mode: None,
+    unconfined: false,
+};
+const READ_ONLY: Access = Access { mode: Mode::ReadOnly, ..ASK };
+
+const DENIED: &str = "[sandbox: file access denied under workspace-write mode]";
+const OFFER: &str = "[sandbox: escalation available — retry this exact command once with sandbox_permissions (the \
+    narrowest wider mode that suffices) + justification; the approval prompt asks the user]";
+
+const RUNNER_FAILED: &str = "[sandbox: the sandbox runner itself failed under workspace-write mode — the command did \
+    not run; this is a sandbox problem, not a command failure]";
+
+/// Longest wait for anything; nothing here takes a tenth of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A host's home, a workspace and something outside both. The system's temporary directory is no root here.
+struct Yard {
+    home: tempfile::TempDir,
+    registry: Registry,
+    heard: watch::Receiver<Vec<JobChange>>,
+}
+
+impl Yard {
+    async fn new() -> Yard {
+        Yard::with_path("/usr/local/bin:/usr/bin:/bin").await
+    }
+
+    async fn with_path(path: &str) -> Yard {
+        let home = tempfile::tempdir().unwrap();
+        for name in ["work", "outside", "host/run"] {
+            fs::create_dir_all(home.path().join(name)).unwrap();
+        }
+        fs::write(home.path().join("host/secret"), "classified").unwrap();
+        let confinement = Confinement {
+            shared_temp: false,
+            private: vec![home.path().join("host")],
+            run: Some(home.path().join("host/run")),
+            ..Confinement::default()
+        };
+        let launcher = Path::new(env!("CARGO_BIN_EXE_transom-tools-launcher"));
+        let launcher = Launcher::program(launcher, Vec::new()).unwrap();
+        let spawner = Spawner::new(Handle::current()).unwrap();
+        let confiner = Confiner::probe(&confinement, launcher, &spawner).await;
+        assert!(confiner.is_usable(), "these tests need a confiner: {:?}", confiner.report());
+
+        let (sender, heard) = watch::channel(Vec::new());
+        let environment = vec![("PATH".to_owned(), path.to_owned())];
+        let log = home.path().join("outside/log.jsonl");
+        let mut options = Options::new(
+            Handle::current(),
+            environment,
+            home.path().join("spills"),
+            home.path().join("work"),
+        );
+        options.spawner = Some(spawner);
+        options.confinement = confinement;
+        options.confiner = Some(confiner);
+        options.permissions = Permissions {
+            approvals: true,
+            confines_shell: true,
+            confines_files: true,
+            ..Permissions::default()
+        };
+        options.jobs = Some(JobLimits::default());
+        options.enabled.push("job_output".to_owned());
+        options.job_sink =
+            Some(Arc::new(move |_, change| sender.send_modify(|heard| heard.push(change))));
+        options.session_log = Some(Arc::new(move |_| Some(log.clone())));
+        Yard { registry: Registry::new(options).unwrap(), home, heard }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    fn wished(&self, name: &str, arguments: &Value, access: Access) -> ToolCall {
+        ToolCall {
+            session: "main".into(),
+            cwd: Some(self.path("work").display().to_string()),
+            call_id: "call-1".to_owned(),
+            name: name.to_owned(),
+            arguments: arguments.to_string(),
+            access,
+            jobs: Arc::default(),
+        }
+    }
+
+    async fn judge(&self, arguments: &Value, access: Access) -> Judgement {
+        let (sender, mut judgements) = mpsc::channel(1);
+        let sink = move |judgement| sender.try_send(judgement).unwrap();
+        self.registry.judge(self.wished("bash", arguments, access), Box::new(sink));
+        timeout(PATIENCE, judgements.recv()).await.unwrap().unwrap()
+    }
+
+    /// Judges and runs a call as the loop does, saying yes to whatever is asked.
+    async fn call(&self, name: &str, arguments: Value, access: Access) -> ToolOutcome {
+        let mut call = self.wished(name, &arguments, access);
+        if name == "bash" {
+            match self.judge(&arguments, access).await {
+                Judgement::Run => {}
+                Judgement::Refuse(outcome) => return outcome,
+                Judgement::Ask(wanted) => call.access = wanted.granted,
+            }
+        }
+        let (sender, mut results) = mpsc::channel(1);
+        let sink = move |outcome| sender.try_send(outcome).unwrap();
+        let _stop = self.registry.call(call, Box::new(sink));
+        timeout(PATIENCE, results.recv()).await.unwrap().unwrap()
+    }
+
+    async fn run(&self, command: &str, access: Access) -> String {
+        let outcome = self.call("bash", line(command), access).await;
+        assert!(!outcome.is_error, "{}", text(&outcome));
+        text(&outcome)
+    }
+
+    async fn end(&self) -> (JobStatus, String) {
+        let mut heard = self.heard.clone();
+        let ended = heard.wait_for(|heard| heard.iter().any(|change| find(change).is_some()));
+        let heard = timeout(PATIENCE, ended).await.unwrap().unwrap();
+        heard.iter().find_map(find).unwrap()
+    }
+}
+
+fn find(change: &JobChange) -> Option<(JobStatus, String)> {
+    match change {
+        JobChange::Ended { status, detail, .. } => {
+            Some((*status, detail.clone().unwrap_or_default()))
+        }
+        JobChange::Stopping { .. } => None,
+    }
+}
+
+fn line(command: &str) -> Value {
+    json!({ "command": command, "description": "a test" })
+}
+
+fn text(outcome: &ToolOutcome) -> String {
+    match outcome.content.as_slice() {
+        [Block::Text { text }] => text.clone(),
+        other => panic!("one block of text expected, not {other:?}"),
+    }
+}
+
+fn code(outcome: &ToolOutcome) -> String {
+    outcome.error.as_ref().map_or(String::new(), |error| format!("{}/{}", error.name, error.code))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_5_and_6_a_denied_write_says_so_and_a_grant_is_for_one_call() {
+    let yard = Yard::new().await;
+    let target = yard.path("outside/t");
+    let command = format!("echo x > {}", target.display());
+    let denied = yard.run(&command, ASK).await;
+    let (stderr, markers) = denied.split_once("[sandbox").unwrap();
+    assert!(stderr.starts_with("[stderr]\n"), "{denied}");
+    assert_eq!(format!("[sandbox{markers}"), format!("{DENIED}\n{OFFER}\n[exit code: 1]"));
+    assert!(!target.exists());
+
+    let mut wider = line(&command);
+    wider["sandbox_permissions"] = "danger-full-access".into();
+    wider["justification"] = "the file lies outside".into();
+    let Judgement::Ask(wanted) = yard.judge(&wider, ASK).await else { panic!("no ask") };
+    let reason = "escalate sandbox to danger-full-access: the file lies outside";
+    assert_eq!(wanted.reason.as_deref(), Some(reason));
+    assert_eq!(text(&yard.call("bash", wider, ASK).await), "(no output)");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "x\n");
+    // The next plain call is denied again.
+    assert!(yard.run(&command, ASK).await.contains(DENIED));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p40_the_mode_decides_what_a_shell_may_write() {
+    let yard = Yard::new().await;
+    assert_eq!(yard.run("echo x > a; cat a", ASK).await, "x\n");
+    let denied = yard.run("echo x > b", READ_ONLY).await;
+    assert!(denied.contains("[sandbox: file access denied under read-only mode]"), "{denied}");
+    assert!(!yard.path("work/b").exists());
+    // Failing for another reason is no denial, and neither is a success that complains.
+    assert_eq!(yard.run("exit 3", ASK).await, "(no output)\n[exit code: 3]");
+    let complaint = yard.run("echo 'Permission denied' >&2", ASK).await;
+    assert_eq!(complaint, "[stderr]\nPermission denied\n");
+    // P-41: another directory is no other root.
+    let mut arguments = line("echo x > inside");
+    arguments["workdir"] = yard.path("outside").display().to_string().into();
+    assert!(text(&yard.call("bash", arguments, ASK).await).contains(DENIED));
+    // Hidden is hidden.
+    let hidden = yard.run(&format!("cat {}", yard.path("host/secret").display()), ASK).await;
+    assert!(hidden.ends_with("[exit code: 1]") && !hidden.contains("classified"), "{hidden}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p44_a_session_has_a_directory_of_its_own_until_it_is_forgotten() {
+    let yard = Yard::new().await;
+    let own = yard.path("host/run/main");
+    let command = "echo x > $TMPDIR/file; cat $TMPDIR/file; echo $TMPDIR; echo $DSH_SESSION_JSONL";
+    let own_real = yard.home.path().canonicalize().unwrap().join("host/run/main");
+    let log = yard.path("outside/log.jsonl");
+    let expected = format!("x\n{}\n{}\n", own_real.display(), log.display());
+    assert_eq!(yard.run(command, ASK).await, expected);
+    assert_eq!(yard.run(command, Access { mode: Mode::DangerFullAccess, ..ASK }).await, expected);
+    assert!(own.join("file").exists());
+    yard.registry.forget(&"main".into());
+    let gone = async {
+        while own.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, gone).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p22_a_denied_network_is_told_apart() {
+    let yard = Yard::new().await;
+    let told = yard.run("echo 'connect: Network is unreachable' >&2; exit 7", ASK).await;
+    let expected = format!(
+        "[stderr]\nconnect: Network is unreachable\n[sandbox: network access denied under workspace-write mode]\n\
+         {OFFER}\n[exit code: 7]"
+    );
+    assert_eq!(told, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn row_23_nobody_can_play_a_failing_launcher_and_a_failing_one_is_told() {
+    let yard = Yard::new().await;
+    let imitation = "echo '{\"stage\":\"seccomp\",\"error\":\"x\"}' >&2; exit 125";
+    let told = yard.run(imitation, ASK).await;
+    let expected = "[stderr]\n{\"stage\":\"seccomp\",\"error\":\"x\"}\n[exit code: 125]";
+    assert_eq!(told, expected);
+
+    // The walls are up, and then there is no command to become.
+    let yard = Yard::with_path("/nowhere").await;
+    let outcome = yard.call("bash", line("true"), ASK).await;
+    assert_eq!(code(&outcome), "SandboxUnavailableError/SANDBOX_UNAVAILABLE");
+    assert!(text(&outcome).contains("the confiner failed (exec)"), "{}", text(&outcome));
+    let mut arguments = line("true");
+    arguments["run_in_background"] = true.into();
+    yard.call("bash", arguments, ASK).await;
+    assert_eq!(yard.end().await, (JobStatus::Failed, RUNNER_FAILED.to_owned()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p61_a_workspace_that_is_gone_is_unavailable_and_never_an_ask() {
+    let yard = Yard::new().await;
+    fs::remove_dir(yard.path("work")).unwrap();
+    assert_eq!(yard.judge(&line("true"), ASK).await, Judgement::Run);
+    let outcome = yard.call("bash", line("true"), ASK).await;
+    assert_eq!(code(&outcome), "SandboxUnavailableError/SANDBOX_UNAVAILABLE");
+    let expected = "Error: sandbox mode \"workspace-write\" is requested but no sandbox backend is usable on this host; \
+                    refusing to run the command unconfined";
+    assert!(text(&outcome).starts_with(expected), "{}", text(&outcome));
+
+    let mut arguments = line("true");
+    arguments["run_in_background"] = true.into();
+    let started = yard.call("bash", arguments, ASK).await;
+    assert_eq!(text(&started), "started background job bash-1");
+    assert_eq!(yard.end().await, (JobStatus::Failed, RUNNER_FAILED.to_owned()));
+    let shown = yard.call("job_output", json!({ "job_id": "bash-1" }), ASK).await;
+    assert_eq!(
+        text(&shown),
+        format!("(no new output)\n{RUNNER_FAILED}\n[status: failed, {RUNNER_FAILED}]")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p71_a_confined_job_tells_of_denials_at_its_end() {
+    let yard = Yard::new().await;
+    let target = yard.path("outside/t");
+    let mut arguments = line(&format!("echo begun; echo x > {}", target.display()));
+    arguments["run_in_background"] = true.into();
+    yard.call("bash", arguments, ASK).await;
+    assert_eq!(yard.end().await, (JobStatus::Completed, "exit code: 1".to_owned()));
+    let shown = text(&yard.call("job_output", json!({ "job_id": "bash-1" }), ASK).await);
+    assert!(shown.starts_with("begun\n[stderr]\n"), "{shown}");
+    let end = format!("\n{DENIED}\n{OFFER}\n[status: completed, exit code: 1]");
+    assert!(shown.ends_with(&end), "{shown}");
+    assert!(!target.exists());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p60_a_session_that_could_write_the_hosts_own_files_has_no_confiner_without_mounts() {
+    let yard = Yard::new().await;
+    // The home of the host lies in this workspace.
+    let mut call = yard.wished("bash", &line("true"), ASK);
+    call.cwd = Some(yard.home.path().display().to_string());
+    let explained = yard.registry.explain(&call).judgement;
+    let confiner_has_mounts = yard.run("cat /proc/self/mountinfo", ASK).await
+        != yard
+            .run("cat /proc/self/mountinfo", Access { mode: Mode::DangerFullAccess, ..ASK })
+            .await;
+    match explained {
+        Judgement::Run => assert!(confiner_has_mounts),
+        Judgement::Ask(wanted) => {
+            assert!(!confiner_has_mounts);
+            assert!(wanted.granted.unconfined);
+        }
+        Judgement::Refuse(outcome) => panic!("{outcome:?}"),
+    }
+}

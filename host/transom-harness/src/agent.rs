@@ -290,7 +290,8 @@ impl Agent {
         Ok(())
     }
 
-    fn accepts(&self, message: &Message) -> Result<(), Failure> {
+    /// Whether anything may still be written into the log on behalf of a peer.
+    fn takes_changes(&self) -> Result<(), Failure> {
         if let Some(why) = &self.failure {
             return Err(Failure::new(Code::StoreFailed, why.clone()));
         }
@@ -298,6 +299,11 @@ impl Agent {
             let text = format!("session \"{}\" is being disposed", self.id());
             return Err(Failure::new(Code::SessionDisposed, text));
         }
+        Ok(())
+    }
+
+    fn accepts(&self, message: &Message) -> Result<(), Failure> {
+        self.takes_changes()?;
         if self.inbox.holds(&message.id) {
             let text = format!("message \"{}\" is already pending", message.id);
             return Err(Failure::new(Code::Invalid, text));

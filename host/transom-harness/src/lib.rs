@@ -2,6 +2,7 @@
 //! No clock, no I/O, no thread: `transom-io` performs the effects, `transom-router` speaks to doors.
 
 pub mod agent;
+pub mod audit;
 pub mod block;
 pub mod chance;
 pub mod chunk;

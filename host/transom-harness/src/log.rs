@@ -1,15 +1,19 @@
 //! The log of one session and what is folded from it: the next sequence number, the surface, the
 //! counters. Appending makes the event's text; making it durable is the store's.
 
-use std::{ops::Range, sync::Arc};
+use std::{collections::HashSet, ops::Range, sync::Arc};
 
 use crate::{
+    block::Block,
     event::{Data, Event, RequestHeader, Surface, envelope},
     header::Header,
     jobs::JobRecord,
     message::{Message, Role, Source},
     permissions::presets::Knobs,
 };
+
+/// Ended jobs that a session remembers (P-68).
+const ENDED_JOBS_MAX: usize = 100;
 
 /// A session's log. Holds no events, only what later events depend on.
 #[derive(Debug)]
@@ -65,6 +69,18 @@ pub enum ReplaceError {
         end: u64,
         /// The one that is missing.
         hidden: u64,
+    },
+    /// Its sources are not earlier events, each named once.
+    #[error(
+        "surface replace {start}..{end}: seq {seq} of its sourceEventSeqs is not an earlier event that is named once"
+    )]
+    Sources {
+        /// The first node.
+        start: u64,
+        /// The last node.
+        end: u64,
+        /// The one that is wrong.
+        seq: u64,
     },
     /// A result of a tool takes the place of something else than its own earlier form.
     #[error(
@@ -207,17 +223,29 @@ impl Log {
         if let Some(node) = hidden.iter().find(|node| !sources.contains(&node.seq)) {
             return Err(ReplaceError::Unnamed { start, end, hidden: node.seq });
         }
-        let results =
-            hidden.iter().filter(|node| matches!(node.message.source, Source::Tool { .. }));
+        let mut named = HashSet::new();
+        if let Some(seq) = sources.iter().find(|seq| **seq >= self.next_seq || !named.insert(**seq))
+        {
+            return Err(ReplaceError::Sources { start, end, seq: *seq });
+        }
         if matches!(message.source, Source::Tool { .. }) {
-            let same = |node: &Node| {
-                node.message.id == message.id && node.message.source == message.source
-            };
-            if hidden.len() != 1 || !results.into_iter().all(same) || !hidden.iter().all(same) {
+            let [before] = hidden else { return Err(ReplaceError::NotItsResult { start, end }) };
+            if !is_same_result(&before.message, message) {
                 return Err(ReplaceError::NotItsResult { start, end });
             }
         }
         Ok(first..last + 1)
+    }
+
+    /// Drops the oldest of the ended jobs where there are too many (P-68).
+    pub(crate) fn forget_old_jobs(&mut self) {
+        let ended = self.jobs.iter().filter(|job| job.status.is_end()).count();
+        let mut surplus = ended.saturating_sub(ENDED_JOBS_MAX);
+        self.jobs.retain(|job| {
+            let forgotten = surplus > 0 && job.status.is_end();
+            surplus -= usize::from(forgotten);
+            !forgotten
+        });
     }
 
     /// Counts an event that is in the store already.
@@ -255,3 +283,22 @@ impl Log {
         event
     }
 }
+
+/// Whether one result of a tool is the other with another content (L-8).
+fn is_same_result(before: &Message, after: &Message) -> bool {
+    let result = |message: &Message| match message.content.as_slice() {
+        [block] => match block.typed().as_ref() {
+            Block::ToolResult { tool_call_id, is_error, .. } => {
+                Some((tool_call_id.clone(), *is_error))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    (&before.id, before.role, &before.source) == (&after.id, after.role, &after.source)
+        && result(before).is_some()
+        && result(before) == result(after)
+}
+
+#[cfg(test)]
+mod tests;

@@ -76,6 +76,16 @@ pub enum RestoreError {
         /// The last event.
         seq: u64,
     },
+    /// The log of a fork that ends inside the events it begins with: nobody has seen that session yet.
+    #[error(
+        "corrupt session log: {got} events where {expected} were copied from the session it was forked from"
+    )]
+    Seed {
+        /// How many events it begins with.
+        expected: u64,
+        /// How many there are.
+        got: u64,
+    },
     /// A splice that does not fit the list it changes (L-27).
     #[error("invalid persisted inbox splice at session seq {seq}")]
     Splice {
@@ -284,9 +294,16 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
         restored.fold(&mut open, &envelope)?;
         restored.log.stored(envelope.time);
     }
-    if events.len() as u64 <= seed {
-        restored.log.jobs.clear();
+    match events.len() as u64 {
+        // Nothing of its own yet. A session without a seed is empty then anyway.
+        count if count == seed => {
+            restored.inbox = Inbox::default();
+            restored.log.jobs.clear();
+        }
+        count if count < seed => return Err(RestoreError::Seed { expected: seed, got: count }),
+        _ => {}
     }
+    restored.log.forget_old_jobs();
     Ok((restored, open, ends_seed))
 }
 

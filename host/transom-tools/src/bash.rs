@@ -22,9 +22,6 @@ use crate::{
 /// The longest deadline a call can have (L-102).
 const TIMEOUT_MS_MAX: u64 = 600_000;
 
-/// Between `SIGTERM` and `SIGKILL` (L-85).
-const GRACE: Duration = Duration::from_millis(3_000);
-
 /// The tool.
 pub(crate) struct Bash {
     shell: Arc<Shell>,
@@ -150,7 +147,7 @@ async fn in_foreground(
         () = call.abort.set() => None,
         () = tokio::time::sleep(Duration::from_millis(timeout_ms)) => Some(timeout_ms),
     };
-    let Finished { stdout, stderr, exit, unconfinable: failure } = running.finish(GRACE).await;
+    let Finished { stdout, stderr, exit, unconfinable: failure } = running.finish(KILL_GRACE).await;
     for Spilled { path, .. } in [&stdout.spill, &stderr.spill].into_iter().flatten() {
         if let Some(evicted) = call.ticket.add_spill(path.clone()) {
             shell.spills.remove(&evicted);

@@ -1,7 +1,9 @@
 //! The background jobs of a host: limits, ids, ends, and who is told (P-63 to P-68, P-77, P-78). What a job does is
 //! its producer's business; when the model hears of an end, the loop's.
 
+mod numbers;
 mod output;
+mod work;
 
 use std::{
     collections::HashMap,
@@ -18,7 +20,11 @@ use transom_harness::{
 };
 use transom_process::{SpillDirectory, Tree};
 
-pub(crate) use self::output::{Output, TAIL_BYTES_MAX, Which};
+use self::numbers::{Numbers, number};
+pub(crate) use self::{
+    output::{Output, TAIL_BYTES_MAX, Which},
+    work::{End, Order, Work},
+};
 use crate::{
     abort::Abort,
     options::{JobLimits, JobSink},
@@ -27,7 +33,7 @@ use crate::{
     tool::{Call, ToolError},
 };
 
-/// Between `SIGTERM` and `SIGKILL` (P-85).
+/// Between `SIGTERM` and `SIGKILL`, of jobs and of commands that are waited for (L-85, P-85).
 pub(crate) const KILL_GRACE: Duration = Duration::from_millis(3_000);
 
 /// What the operator's kill is called (P-82).
@@ -64,12 +70,6 @@ struct Owned {
     forgotten: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Numbers {
-    bash: u64,
-    subagent: u64,
-}
-
 struct Job {
     record: JobRecord,
     /// The model has learnt of the end.
@@ -81,32 +81,6 @@ struct Job {
     tree: Option<Tree>,
     /// Changes that wait for the result of the call that began the job.
     held: Option<Vec<JobChange>>,
-}
-
-/// That a job is to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Order {
-    cause: JobCause,
-    by_operator: bool,
-    /// Between the polite way and the other.
-    pub(crate) grace: Duration,
-}
-
-/// How a job came to its end.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct End {
-    pub(crate) status: JobStatus,
-    pub(crate) detail: Option<String>,
-}
-
-/// A producer's side of its job.
-pub(crate) struct Work {
-    jobs: Jobs,
-    session: SessionId,
-    id: String,
-    order: watch::Receiver<Option<Order>>,
-    /// Where what it writes goes.
-    pub(crate) output: Output,
 }
 
 /// Why the operator's kill does nothing.
@@ -492,76 +466,6 @@ impl Job {
             None => *given = Some(order),
         });
         is_first
-    }
-}
-
-impl Numbers {
-    fn highest(records: &[JobRecord]) -> Numbers {
-        let mut numbers = Numbers::default();
-        for record in records {
-            let highest = numbers.at(record.kind);
-            *highest = number(record).unwrap_or_default().max(*highest);
-        }
-        numbers
-    }
-
-    /// The next number of a kind; never one that the log has (P-66).
-    fn next(&mut self, kind: JobKind, logged: &[JobRecord]) -> u64 {
-        let highest = Numbers::highest(logged).of(kind);
-        let given = self.at(kind);
-        *given = (*given).max(highest) + 1;
-        *given
-    }
-
-    fn of(self, kind: JobKind) -> u64 {
-        match kind {
-            JobKind::Bash => self.bash,
-            JobKind::Subagent => self.subagent,
-        }
-    }
-
-    fn at(&mut self, kind: JobKind) -> &mut u64 {
-        match kind {
-            JobKind::Bash => &mut self.bash,
-            JobKind::Subagent => &mut self.subagent,
-        }
-    }
-}
-
-fn number(record: &JobRecord) -> Option<u64> {
-    record.id.strip_prefix(record.kind.as_str())?.strip_prefix('-')?.parse().ok()
-}
-
-impl Work {
-    /// Ties a child to the job, so that a teardown reaches it at once.
-    pub(crate) fn set_tree(&self, tree: Tree) {
-        let mut table = self.jobs.lock();
-        let owned = table.sessions.get_mut(&self.session);
-        if let Some(job) = owned.and_then(|owned| owned.find(&self.id)) {
-            job.tree = Some(tree);
-        }
-    }
-
-    /// The order to end, if it was given.
-    pub(crate) fn order(&self) -> Option<Order> {
-        *self.order.borrow()
-    }
-
-    /// Waits for the order to end.
-    pub(crate) async fn ordered(&self) -> Order {
-        let mut order = self.order.clone();
-        let given = order.wait_for(Option::is_some).await.map(|given| *given);
-        match given {
-            Ok(Some(order)) => order,
-            // Nobody is left who could give one.
-            Ok(None) | Err(_) => std::future::pending().await,
-        }
-    }
-}
-
-impl End {
-    pub(crate) fn failed(detail: impl Into<String>) -> End {
-        End { status: JobStatus::Failed, detail: Some(detail.into()) }
     }
 }
 

@@ -258,9 +258,11 @@ impl Tools for Registry {
         let source = AbortSource::new();
         let stop = Box::new(Stopper(source.clone()));
         let registry = self.clone();
+        // At once, so that a teardown finds the call however early it comes.
+        let ticket = self.shared.sessions.begin(&call.session, source.clone());
         self.shared.runtime.spawn(async move {
             let session = call.session.clone();
-            let outcome = registry.perform(call, source).await.unwrap_or_else(ToolOutcome::from);
+            let outcome = registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
             let job = outcome.job.as_ref().map(|job| job.id.clone());
             sink(bounded(outcome));
             // Only now is the job somebody's, so that its end is never told before its beginning.

@@ -182,7 +182,8 @@ impl Agent {
         {
             // A success that comes after the abort is not one: nobody may act on it (L-49).
             let outcome = match turn.cancelled {
-                Some(_) if !outcome.is_error => aborted(),
+                // A job that it has started runs on (P-69).
+                Some(_) if !outcome.is_error => ToolOutcome { job: outcome.job, ..aborted() },
                 Some(_) | None => outcome,
             };
             call.state = State::Ended { seq, outcome };

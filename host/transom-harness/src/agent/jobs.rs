@@ -12,9 +12,6 @@ use crate::{
 /// How often in a row ends of jobs may wake an agent before a person says something (P-77).
 pub(super) const WAKES: u32 = 3;
 
-/// Ended jobs that a session remembers (P-68).
-const ENDED_MAX: usize = 100;
-
 impl Agent {
     /// A call has started a job; its result follows (P-78).
     pub(super) fn register_job(
@@ -44,6 +41,10 @@ impl Agent {
         };
         self.log.jobs.push(record);
         self.show_jobs(out);
+        if self.disposing {
+            let drain_ms = self.config.drain_ms;
+            self.drain_jobs(out, drain_ms);
+        }
     }
 
     /// Jobs that were over before their start was logged.
@@ -79,7 +80,7 @@ impl Agent {
                 job.finished_at = Some(finished_at);
                 let job = job.clone();
                 self.log_end(out, now, &job, cause);
-                self.forget_old_jobs();
+                self.log.forget_old_jobs();
                 self.show_jobs(out);
                 if !reported && cause != JobCause::Teardown && !self.disposing {
                     self.tell_of_end(out, now, &job);
@@ -173,14 +174,5 @@ impl Agent {
 
     fn show_jobs(&self, out: &mut Vec<Effect>) {
         out.push(Effect::Live(Live::Jobs));
-    }
-
-    fn forget_old_jobs(&mut self) {
-        let ended = self.log.jobs.iter().filter(|job| job.status.is_end()).count();
-        if ended > ENDED_MAX
-            && let Some(oldest) = self.log.jobs.iter().position(|job| job.status.is_end())
-        {
-            self.log.jobs.remove(oldest);
-        }
     }
 }

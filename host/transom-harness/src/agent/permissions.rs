@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use transom_frame::{Code, Failure};
+use transom_frame::Failure;
 
 use super::{Agent, Delivery, Effect, Live};
 use crate::{
@@ -101,6 +101,7 @@ impl Agent {
 
     /// Switches to a preset (P-11). It counts from the next call on.
     pub fn switch(&mut self, out: &mut Vec<Effect>, now: u64, preset: &str) -> Result<(), Failure> {
+        self.takes_changes()?;
         let before = self.access().policy;
         let defaults = &self.config.permissions.defaults;
         let settings =
@@ -108,18 +109,21 @@ impl Agent {
         if settings.is_empty() {
             return Ok(());
         }
-        if let Some(why) = &self.failure {
-            return Err(Failure::new(Code::StoreFailed, why.clone()));
-        }
+        let after = settings.iter().find_map(|setting| match setting {
+            Setting::Policy { policy, .. } => Some(*policy),
+            Setting::Preset(_) | Setting::Mode { .. } => None,
+        });
+        let message = after.map(|after| {
+            let text = policy_changed(before, after);
+            self.told(vec![Block::text(text)], Source::plugin(APPROVAL_PLUGIN))
+        });
+        // Nothing is written where the model could not be told.
+        message.as_ref().map_or(Ok(()), |message| self.accepts(message))?;
         for setting in settings {
             let event = self.set(now, &setting);
             out.push(Effect::Append(event));
         }
-        let after = self.access().policy;
-        if after != before {
-            let text = policy_changed(before, after);
-            let source = Source::plugin(APPROVAL_PLUGIN);
-            let message = self.told(vec![Block::text(text)], source);
+        if let Some(message) = message {
             self.send(out, now, message, Delivery::Inject)?;
         }
         out.push(Effect::Live(Live::Permissions));

@@ -32,9 +32,7 @@ impl Agent {
         id: &MessageId,
         action: QueueAction,
     ) -> Result<(), Failure> {
-        if let Some(why) = &self.failure {
-            return Err(Failure::new(Code::StoreFailed, why.clone()));
-        }
+        self.takes_changes()?;
         let waits = |target| self.inbox.list(target).iter().position(|message| message.id == *id);
         let (target, start) = match (waits(Target::NextTurn), waits(Target::NextStep)) {
             (Some(at), _) => (Target::NextTurn, at),
@@ -71,9 +69,7 @@ impl Agent {
 
     /// Gives the session another title, which must not be blank. Gives the event's `seq` (B-154).
     pub fn rename(&mut self, out: &mut Vec<Effect>, now: u64, title: &str) -> Result<u64, Failure> {
-        if let Some(why) = &self.failure {
-            return Err(Failure::new(Code::StoreFailed, why.clone()));
-        }
+        self.takes_changes()?;
         let data = Data::SessionTitle { title, message_seqs: &[], source: TitleSource::User };
         let event = self.log.append(now, &data);
         let seq = event.seq;

@@ -3,6 +3,7 @@
 mod asks;
 mod cancel;
 mod jobs;
+mod lives;
 mod model;
 mod order;
 mod permissions;
@@ -36,6 +37,8 @@ pub(super) struct Play {
     pub(super) lines: Vec<String>,
     /// Whole envelopes.
     pub(super) events: Vec<Value>,
+    /// The same as they would be stored.
+    pub(super) texts: Vec<Arc<str>>,
     pub(super) assembling: Vec<Token>,
     pub(super) calling: Vec<Token>,
     pub(super) planning: Vec<(Token, usize)>,
@@ -75,6 +78,7 @@ impl Play {
             now: 1000,
             lines: Vec::new(),
             events: Vec::new(),
+            texts: Vec::new(),
             assembling: Vec::new(),
             calling: Vec::new(),
             planning: Vec::new(),
@@ -114,6 +118,7 @@ impl Play {
                 assert_eq!(value["seq"], event.seq, "the text says what the event says");
                 self.lines.push(line(&value));
                 self.events.push(value);
+                self.texts.push(event.text);
             }
             Effect::Live(live) => self.lines.push(match live {
                 Live::Status(Status::Idle) => "idle".to_owned(),

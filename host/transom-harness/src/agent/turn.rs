@@ -290,6 +290,8 @@ impl Agent {
         let data = Data::TurnEnd { turn: turn.turn, reason };
         out.push(Effect::Append(self.log.append(now, &data)));
         self.last_end = Some(reason.clone());
+        // No call of this turn will register a job any more.
+        self.early_jobs.clear();
         match reason {
             TurnEnd::Completed | TurnEnd::MaxTokens => Next::AnotherTurn,
             TurnEnd::Aborted { .. }

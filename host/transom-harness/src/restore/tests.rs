@@ -12,7 +12,7 @@ use crate::{
     chunk::{Chunk, Finish},
     header::Header,
     message::Source,
-    ports::{RetryPolicy, Route, Served, ToolOutcome},
+    ports::{Judgement, RetryPolicy, Route, Served, ToolOutcome},
 };
 
 fn header() -> Header {
@@ -81,6 +81,7 @@ fn run(agent: &mut Agent, mut effects: Vec<Effect>) -> Vec<Arc<str>> {
                 Effect::PlanCalls { token, calls } => {
                     Happened::Planned(token, vec![false; calls.len()])
                 }
+                Effect::Judge { token, .. } => Happened::Judged(token, Judgement::Run),
                 Effect::RunTool { token, .. } => {
                     Happened::ToolEnded(token, ToolOutcome::text("ok"))
                 }

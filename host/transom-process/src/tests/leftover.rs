@@ -10,7 +10,7 @@ use std::{
 use tokio::runtime::Handle;
 
 use super::{LONG, bash, line, spawn};
-use crate::{Command, Exit, Leftovers, Process, Spawner, Swept, stat::Stat, sweep};
+use crate::{Exit, Leftovers, Process, Spawner, Swept, stat::Stat, sweep};
 
 /// Runs of these tests have names of their own, because a mark is looked for in all processes.
 fn run() -> String {
@@ -43,7 +43,7 @@ async fn a_noted_leader_that_is_still_the_same_is_ended_with_its_session() {
     assert_eq!(line(&mut process).await, "ready");
     let mut leftovers = Leftovers::open(home.path(), &run()).unwrap();
     leftovers.note(process.id());
-    assert_eq!(swept(home.path()), [], "its run is alive");
+    assert!(swept(home.path()).is_empty(), "its run is alive");
     drop(leftovers);
     let swept = swept(home.path());
     assert_eq!((swept.len(), swept.contains(&process.id())), (2, true), "{swept:?}");
@@ -70,7 +70,7 @@ async fn a_number_alone_proves_nothing() {
     ];
     for (name, text) in cases {
         leave(home.path(), &run(), &text);
-        assert_eq!(swept(home.path()), [], "{name}");
+        assert!(swept(home.path()).is_empty(), "{name}");
         assert_eq!(fs::read_dir(home.path().join("groups")).unwrap().count(), 0, "{name}");
     }
     assert!(!process.tree().is_gone());
@@ -87,7 +87,7 @@ async fn the_mark_of_the_run_is_proof_and_that_of_another_is_none() {
     for run in [&dead, &alive] {
         let spawner =
             Spawner::noting(Handle::current(), Leftovers::open(home.path(), run).unwrap()).unwrap();
-        let command = Command { ..bash("echo $TRANSOM_RUN; exec sleep 1000") };
+        let command = bash("echo $TRANSOM_RUN; exec sleep 1000");
         let mut process = spawner.spawn(command).await.unwrap();
         assert_eq!(line(&mut process).await, *run);
         processes.push(process);

@@ -15,6 +15,7 @@ use super::{Entry, Registry};
 use crate::{
     abort::AbortSource,
     schema::{Root, decode, violations},
+    sessions::Ticket,
     tool::{Call, ToolError},
 };
 
@@ -50,6 +51,7 @@ impl Registry {
         &self,
         call: ToolCall,
         source: AbortSource,
+        ticket: Ticket,
     ) -> Result<ToolOutcome, ToolError> {
         let (entry, arguments) = self.valid(&call.name, &call.arguments)?;
         entry.tool.check(&arguments)?;
@@ -66,7 +68,7 @@ impl Registry {
             jobs: call.jobs,
             arguments,
             abort: abort.clone(),
-            ticket: self.shared.sessions.begin(&call.session, source.clone()),
+            ticket,
             session: call.session,
         };
         if abort.is_set() {

@@ -26,7 +26,8 @@ const READ_ONLY: Access = Access { mode: Mode::ReadOnly, ..ASK };
 
 const NO_CONFINER: &str = "sandbox mode \"workspace-write\" is requested but no sandbox backend is usable on this \
     host; refusing to run the command unconfined: no confiner was set up";
-const WITHOUT: &str = "no confiner on this host: run this command without confinement under workspace-write";
+const WITHOUT: &str =
+    "no confiner on this host: run this command without confinement under workspace-write";
 
 impl Bench {
     fn confining(change: impl FnOnce(&mut Options)) -> Bench {
@@ -89,7 +90,7 @@ fn confining(rules: Vec<Rule>, default: Option<Decision>) -> Permissions {
 fn rule(tool: &str, when: &[(&str, &str)], decision: Decision, reason: Option<&str>) -> Rule {
     Rule {
         tool: Pattern::new(tool),
-        when: when.iter().map(|(name, text)| ((*name).to_owned(), Pattern::new(text))).collect(),
+        when: when.iter().map(|(name, text)| ((*name).to_owned(), Pattern::new(*text))).collect(),
         mode: None,
         decision,
         reason: reason.map(str::to_owned),
@@ -122,7 +123,10 @@ async fn p19_rows_1_to_6_are_told_without_asking() {
         // Checks of bash's own come first.
         (
             "bash",
-            with(bash(json!({ "sandbox_permissions": "workspace-write" })), json!({ "command": " " })),
+            with(
+                bash(json!({ "sandbox_permissions": "workspace-write" })),
+                json!({ "command": " " }),
+            ),
             "invalid command: expected a non-empty string",
         ),
         (
@@ -197,14 +201,17 @@ async fn p18_the_arguments_are_in_the_schema_exactly_where_the_tool_is_confined(
     let told = |bench: &Bench| {
         let has = |property: &str| {
             let specs = bench.registry.specs();
-            let with = specs.iter().filter(|spec| !spec.parameters["properties"][property].is_null());
+            let with =
+                specs.iter().filter(|spec| !spec.parameters["properties"][property].is_null());
             with.map(|spec| spec.name.clone()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(has("sandbox_permissions"), has("justification"));
         has("justification")
     };
     assert_eq!(told(&bench), "");
-    bench.registry.set_permissions(Permissions { confines_files: false, ..confining(vec![], None) });
+    bench
+        .registry
+        .set_permissions(Permissions { confines_files: false, ..confining(vec![], None) });
     assert_eq!(told(&bench), "bash");
     assert!(bench.registry.specs()[0].description.contains("the very same command once"));
     bench.registry.set_permissions(confining(vec![], None));
@@ -219,8 +226,17 @@ async fn p18_the_arguments_are_in_the_schema_exactly_where_the_tool_is_confined(
 #[tokio::test]
 async fn row_7_an_escalation_is_an_ask_with_its_own_refusals() {
     let bench = Bench::confining(|_| {});
-    let wanted = bench.asked("write", with(json!({ "file_path": "/etc/x", "content": "" }), wider("danger-full-access")), ASK).await;
-    assert_eq!(wanted.reason.as_deref(), Some("escalate sandbox to danger-full-access: it has to be"));
+    let wanted = bench
+        .asked(
+            "write",
+            with(json!({ "file_path": "/etc/x", "content": "" }), wider("danger-full-access")),
+            ASK,
+        )
+        .await;
+    assert_eq!(
+        wanted.reason.as_deref(),
+        Some("escalate sandbox to danger-full-access: it has to be")
+    );
     assert_eq!(wanted.granted, Access { mode: Mode::DangerFullAccess, ..ASK });
     assert!(wanted.begun);
     let expected = [
@@ -291,7 +307,8 @@ async fn row_12_one_ask_for_all_reasons_and_none_for_bad_arguments() {
 
     // All three, in the order of P-30.
     let wanted = bench.asked("bash", bash(wider("workspace-write")), READ_ONLY).await;
-    let reason = format!("escalate sandbox to workspace-write: it has to be; {WITHOUT}; shells are watched");
+    let reason =
+        format!("escalate sandbox to workspace-write: it has to be; {WITHOUT}; shells are watched");
     assert_eq!(wanted.reason, Some(reason));
     let granted = Access { mode: Mode::WorkspaceWrite, unconfined: true, ..ASK };
     assert_eq!(wanted.granted, granted);
@@ -301,7 +318,8 @@ async fn row_12_one_ask_for_all_reasons_and_none_for_bad_arguments() {
     assert_eq!(refused, coded(expected, "ToolArgsError/INVALID_ARGS"));
     let refused = bench.refused("nothing", json!({}), ASK).await;
     assert_eq!(refused, coded("unknown tool \"nothing\"", "ToolNotFoundError/UNKNOWN_TOOL"));
-    let disabled = "run_in_background is disabled for this deployment (enableRunInBackground: false)";
+    let disabled =
+        "run_in_background is disabled for this deployment (enableRunInBackground: false)";
     let refused = bench.refused("bash", bash(json!({ "run_in_background": true })), ASK).await;
     assert_eq!(refused, plain(disabled));
 }
@@ -310,7 +328,10 @@ async fn row_12_one_ask_for_all_reasons_and_none_for_bad_arguments() {
 async fn row_13_a_deny_rule_reads_arguments_and_is_named() {
     let deny = rule("bash", &[("command", "*git push*")], Decision::Deny, None);
     let bench = Bench::with(|options| {
-        options.permissions = Permissions { rules: Rules::new(vec![deny.clone()], None).unwrap(), ..Permissions::default() };
+        options.permissions = Permissions {
+            rules: Rules::new(vec![deny.clone()], None).unwrap(),
+            ..Permissions::default()
+        };
     });
     let push = json!({ "command": "cd x && git push", "description": "x" });
     let denied = "tool \"bash\" is denied by this host's permission rules";
@@ -324,7 +345,9 @@ async fn row_13_a_deny_rule_reads_arguments_and_is_named() {
     let explained =
         bench.registry.explain(&bench.wished("bash", r#"{"command":"git push"}"#, Access::FULL));
     assert_eq!(explained.rule, Some(deny));
-    assert!(matches!(explained.judgement, Judgement::Refuse(outcome) if text(&outcome).contains("description")));
+    assert!(
+        matches!(explained.judgement, Judgement::Refuse(outcome) if text(&outcome).contains("description"))
+    );
     let explained = bench.registry.explain(&bench.wished("mcp__x__y", "", READ_ONLY));
     assert_eq!((explained.decision, explained.rule), (Decision::Ask, None));
 }
@@ -355,12 +378,13 @@ async fn p27_paths_are_compared_where_they_lead() {
     bench.put("open/old", "");
     std::os::unix::fs::symlink(bench.path("secret"), bench.path("open/link")).unwrap();
     std::os::unix::fs::symlink("../secret/nothing", bench.path("open/broken")).unwrap();
-    let judge = async |path: &str| {
-        match bench.judge("write", json!({ "file_path": path, "content": "" }), ASK).await {
-            Judgement::Run => "allow",
-            Judgement::Refuse(_) => "deny",
-            Judgement::Ask(_) => "ask",
-        }
+    let judge = async |path: &str| match bench
+        .judge("write", json!({ "file_path": path, "content": "" }), ASK)
+        .await
+    {
+        Judgement::Run => "allow",
+        Judgement::Refuse(_) => "deny",
+        Judgement::Ask(_) => "ask",
     };
     let table = [
         ("open/new", "allow"),

@@ -49,7 +49,9 @@ impl Stop for Counting {
     }
 }
 
-fn delegating(change: impl FnOnce(&mut Options)) -> (Bench, mpsc::Receiver<Begun>, Arc<AtomicUsize>) {
+fn delegating(
+    change: impl FnOnce(&mut Options),
+) -> (Bench, mpsc::Receiver<Begun>, Arc<AtomicUsize>) {
     let (sender, begun) = mpsc::channel(8);
     let stage = Stage { begun: Mutex::new(Some(sender)), ..Stage::default() };
     let stops = stage.stops.clone();
@@ -77,7 +79,10 @@ async fn l71_a_run_comes_out_as_its_stop_reason_says() {
     let table = [
         (ended("aborted", &["half"]), partial("subagent run was cancelled")),
         (ended("error", &["half"]), partial("subagent run failed")),
-        (ended("max-tokens", &["half"]), partial("subagent run hit its token limit before finishing")),
+        (
+            ended("max-tokens", &["half"]),
+            partial("subagent run hit its token limit before finishing"),
+        ),
         (ended("refusal", &[]), plain("subagent declined the task")),
         (ended("something else", &[]), plain("subagent run failed")),
         (
@@ -95,7 +100,10 @@ async fn l71_a_run_comes_out_as_its_stop_reason_says() {
     let started = bench.start("subagent", &task().to_string());
     let run = begun.recv().await.unwrap();
     assert_eq!(run.delegation.parent, SessionId::from("main"));
-    assert_eq!((run.delegation.description, run.delegation.prompt), ("look".into(), "look around".into()));
+    assert_eq!(
+        (run.delegation.description, run.delegation.prompt),
+        ("look".into(), "look around".into())
+    );
     (run.sink)(DelegationEvent::Started { child: "child".into() });
     (run.sink)(ended("completed", &["one", "two"]));
     // Only the first end counts.
@@ -145,9 +153,15 @@ async fn p70_a_delegation_in_the_background_is_a_job() {
     };
     let output = async |id: &str| bench.ok("job_output", json!({ "job_id": id })).await;
     let mut end = async |wanted: &str| {
-        let is_end = |change: &&JobChange| matches!(change, JobChange::Ended { id, .. } if id == wanted);
-        let heard = heard.wait_for(|heard: &Vec<JobChange>| heard.iter().any(|change| is_end(&change))).await.unwrap();
-        let Some(JobChange::Ended { status, detail, .. }) = heard.iter().find(is_end) else { unreachable!() };
+        let is_end =
+            |change: &&JobChange| matches!(change, JobChange::Ended { id, .. } if id == wanted);
+        let heard = heard
+            .wait_for(|heard: &Vec<JobChange>| heard.iter().any(|change| is_end(&change)))
+            .await
+            .unwrap();
+        let Some(JobChange::Ended { status, detail, .. }) = heard.iter().find(is_end) else {
+            unreachable!()
+        };
         (*status, detail.clone())
     };
 
@@ -191,10 +205,12 @@ async fn p70_a_delegation_in_the_background_is_a_job() {
 struct Oracle {
     answer: Option<Result<String, AskRefused>>,
     asked: Mutex<Vec<Value>>,
-    waiting: Arc<Mutex<Option<Sink<Result<String, AskRefused>>>>>,
+    waiting: Waiting,
 }
 
-struct Withdraw(Arc<Mutex<Option<Sink<Result<String, AskRefused>>>>>);
+type Waiting = Arc<Mutex<Option<Sink<Result<String, AskRefused>>>>>;
+
+struct Withdraw(Waiting);
 
 impl Stop for Withdraw {
     fn stop(&self) {
@@ -252,8 +268,16 @@ async fn l65_an_answer_is_the_result_and_a_code_has_a_text() {
     assert_eq!(*oracle.asked.lock().unwrap(), [expected]);
 
     let table = [
-        ("NO_PROVIDER", "", "nobody can be asked here; decide yourself, or say what you would need to know"),
-        ("DELEGATED_CALLER", "", "a delegated agent cannot ask the user; put the question into your result instead"),
+        (
+            "NO_PROVIDER",
+            "",
+            "nobody can be asked here; decide yourself, or say what you would need to know",
+        ),
+        (
+            "DELEGATED_CALLER",
+            "",
+            "a delegated agent cannot ask the user; put the question into your result instead",
+        ),
         ("BAD_INTENT", "no such intent", "no such intent"),
     ];
     for (code, message, expected) in table {

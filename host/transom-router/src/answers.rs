@@ -12,7 +12,7 @@ use transom_harness::{
 use crate::{
     Answer, AskId, Claimed, Effect, Question, Reach, RunId,
     forks::Forking,
-    openings::{exists, live_elsewhere},
+    openings::{Born, exists, live_elsewhere},
     peer::Asked,
     request::{List, Want},
     router::{Router, not_found},
@@ -34,10 +34,12 @@ pub(crate) enum Pending {
     /// The whole log of a session that is to be continued.
     Restore(SessionId, StoredSession),
     /// The directory of a session that is being opened.
-    Workspace(SessionId),
+    Workspace(SessionId, Box<Born>),
     Delegate(RunId),
     ForkRead(Forking),
     ForkClaim(Forking, Vec<Arc<str>>),
+    /// The directory of a fork.
+    ForkWorkspace(Forking, Box<Born>),
     Check(Asked),
     List(Asked, List),
     Read {
@@ -65,8 +67,8 @@ impl Router {
             (Pending::Restore(id, stored), Answer::Events(events)) => {
                 self.restore(out, now, &id, &stored, events);
             }
-            (Pending::Workspace(id), Answer::Directory(found)) => {
-                self.workspace_looked_at(out, &id, found);
+            (Pending::Workspace(id, born), Answer::Directory(found)) => {
+                self.workspace_looked_at(out, now, &id, *born, found.as_deref());
             }
             (Pending::Delegate(run), Answer::Claimed(claimed)) => {
                 self.delegation_claimed(out, now, run, claimed);
@@ -76,6 +78,9 @@ impl Router {
             }
             (Pending::ForkClaim(forking, events), Answer::Claimed(claimed)) => {
                 self.fork_claimed(out, now, forking, &events, claimed);
+            }
+            (Pending::ForkWorkspace(forking, born), Answer::Directory(found)) => {
+                self.fork_looked_at(out, forking, *born, found.as_deref());
             }
             (Pending::Check(asked), Answer::Served(served)) => match served {
                 Ok(served) => {
@@ -107,27 +112,32 @@ impl Router {
                 self.caught_up(out, connection, &session, events);
             }
             // A bug of the driver's. Whoever waits is told, so that every request has an answer.
-            (pending, _) => self.unexpected(out, pending),
+            (pending, _) => self.unexpected(out, now, pending),
         }
+        self.finish_ending(out);
     }
 
-    fn unexpected(&mut self, out: &mut Vec<Effect>, pending: Pending) {
+    fn unexpected(&mut self, out: &mut Vec<Effect>, now: u64, pending: Pending) {
         let failure =
             Failure::new(Code::Unexpected, "the host answered a question that nobody had asked");
         match pending {
-            Pending::Open(id) | Pending::Restore(id, _) | Pending::Workspace(id) => {
+            Pending::Open(id) | Pending::Restore(id, _) | Pending::Workspace(id, _) => {
                 self.fail_opening(out, &id, &failure);
             }
             Pending::Delegate(run) => {
-                self.delegation_claimed(out, 0, run, Err(StoreError::Io(failure.message)));
+                self.delegation_claimed(out, now, run, Err(StoreError::Io(failure.message)));
             }
-            Pending::ForkRead(forking) | Pending::ForkClaim(forking, _) => {
-                self.refuse(out, &forking.asked, &failure);
+            Pending::ForkRead(forking) => self.refuse(out, &forking.asked, &failure),
+            Pending::ForkClaim(forking, _) | Pending::ForkWorkspace(forking, _) => {
+                self.fail_fork(out, &forking, &failure);
             }
-            Pending::Check(asked)
-            | Pending::List(asked, _)
-            | Pending::Read { asked, .. }
-            | Pending::Directory { asked, .. } => self.refuse(out, &asked, &failure),
+            Pending::Check(asked) | Pending::List(asked, _) | Pending::Read { asked, .. } => {
+                self.refuse(out, &asked, &failure);
+            }
+            Pending::Directory { asked, session, .. } => {
+                self.refuse(out, &asked, &failure);
+                self.go_on_after_look(out, now, &session);
+            }
             Pending::CatchUp { connection, session } => {
                 self.caught_up(out, connection, &session, Err(StoreError::Io(failure.message)));
             }
@@ -200,7 +210,6 @@ impl Router {
             self.refuse(out, &asked, failure);
         }
         self.finish_teardown(out, connection);
-        self.finish_ending(out);
     }
 
     fn caught_up(
@@ -244,10 +253,11 @@ impl Router {
         if list.live != Some(false) {
             let live = self.sessions.values();
             let mine = live.filter(|session| reach_all || session.owner == Some(asked.connection));
-            rows.extend(mine.map(Row::live));
+            rows.extend(mine.filter(|session| session.announced).map(Row::live));
         }
         if list.stored != Some(false) && reach_all {
-            let resting = stored.iter().filter(|stored| !self.sessions.contains_key(&stored.id));
+            let is_live = |id| self.sessions.get(id).is_some_and(|session| session.announced);
+            let resting = stored.iter().filter(|stored| !is_live(&stored.id));
             rows.extend(resting.map(Row::stored));
         }
         if list.cwd.is_some() {

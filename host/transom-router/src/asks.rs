@@ -81,24 +81,22 @@ impl Router {
         else {
             return false;
         };
-        peer.facts.answers != Answers::Never
-            && peer.watches(owner, session, &live.root, live.owner, Topic::Asks)
+        peer.facts.answers != Answers::Never && peer.watches(owner, live, Topic::Asks)
     }
 
     /// Puts a call to whoever decides; without anybody, that is the answer.
     pub(crate) fn open_approval(
         &mut self,
         out: &mut Vec<Effect>,
-        now: u64,
         session: &SessionId,
         approval: Approval,
-    ) {
+    ) -> Option<Happened> {
         if !self.has_answerer(session) {
-            let approval = approval.id;
             let outcome = Outcome::Unavailable;
-            return self.happened(out, now, session, Happened::Decided { approval, outcome });
+            return Some(Happened::Decided { approval: approval.id, outcome });
         }
         self.open_ask(out, session, Kind::Approval(approval));
+        None
     }
 
     pub(crate) fn open_ask(&mut self, out: &mut Vec<Effect>, session: &SessionId, kind: Kind) {
@@ -114,15 +112,24 @@ impl Router {
 
     /// Removes an ask and tells peers how it came out.
     pub(crate) fn close_ask(&mut self, out: &mut Vec<Effect>, ask: &str, outcome: &str) {
-        let Some(at) = self.open_asks.iter().position(|open| open.id == ask) else { return };
-        let OpenAsk { id, session, kind, .. } = self.open_asks.remove(at);
+        if let Some(item) = self.take_ask(ask, outcome) {
+            let session = item.0;
+            self.push_item(out, &session, item.1);
+        }
+    }
+
+    /// Removes an ask. Gives what peers are told of it, if they have heard of it at all.
+    fn take_ask(&mut self, ask: &str, outcome: &str) -> Option<(SessionId, Item)> {
+        let at = self.open_asks.iter().position(|open| open.id == ask)?;
+        let OpenAsk { id, session, kind, shown } = self.open_asks.remove(at);
         let mut body = json!({ "askId": id, "kind": "question", "outcome": outcome });
         if let Kind::Approval(approval) = kind {
             body["kind"] = "approval".into();
             body["approvalId"] = approval.id.into();
         }
         let frame = Frame::notice("ask/closed", Some(session.clone()), body.to_string());
-        self.notice(out, &session, Topic::Asks, frame);
+        let item = Item::Notice { session: session.clone(), topic: Topic::Asks, frame };
+        shown.then_some((session, item))
     }
 
     /// The agent has its decision, by whomever.
@@ -233,9 +240,7 @@ impl Router {
             Answers::Owned => owns,
             Answers::Never => false,
         };
-        (may && (owns
-            || peer.watches(connection, &ask.session, &live.root, live.owner, Topic::Asks)))
-        .then_some(ask)
+        (may && (owns || peer.watches(connection, live, Topic::Asks))).then_some(ask)
     }
 
     /// Says what became of an answer, behind what it has led to.
@@ -253,19 +258,18 @@ impl Router {
         }
     }
 
-    /// Ends what a session that has left still asks.
+    /// Ends what a session that leaves still asks: its place in the release order is reached.
     pub(crate) fn close_asks_of(&mut self, out: &mut Vec<Effect>, session: &SessionId) {
-        let open = self.open_asks.iter().filter(|ask| ask.session == *session);
-        let open: Vec<_> = open
-            .map(|ask| match &ask.kind {
-                Kind::Approval(_) => (ask.id.clone(), None),
-                Kind::Question { question, .. } => (ask.id.clone(), Some(*question)),
-            })
-            .collect();
-        for (ask, question) in open {
-            match question {
-                Some(question) => self.close_question(out, question, Closed::Withdrawn),
-                None => self.close_ask(out, &ask, "cancelled"),
+        while let Some(open) = self.open_asks.iter().find(|ask| ask.session == *session) {
+            let (ask, kind) = (open.id.clone(), &open.kind);
+            if let Kind::Question { question, .. } = kind {
+                out.push(Effect::Answer {
+                    question: *question,
+                    answer: Closed::Withdrawn.answer(),
+                });
+            }
+            if let Some((_, item)) = self.take_ask(&ask, "cancelled") {
+                self.show(out, item);
             }
         }
     }

@@ -93,19 +93,18 @@ impl Router {
             Code::StoreFailed,
             format!("the session log could not be written: {message}"),
         );
-        let members: Vec<_> = self
-            .sessions
-            .values()
-            .filter(|session| session.root == *root)
-            .map(|session| session.agent.id().clone())
-            .collect();
+        let members = self.in_order(|session| session.root == *root);
         self.deferred.retain(|_, (id, _)| !members.contains(id));
+        let mut unborn = Vec::new();
         for item in lost {
             match item {
                 Item::Event { .. }
                 | Item::Notice { .. }
                 | Item::Status { .. }
+                | Item::Queue { .. }
+                | Item::Jobs { .. }
                 | Item::AskOpened { .. } => {}
+                Item::Added { session, .. } => unborn.push(session),
                 Item::Reply { connection, request, .. } => {
                     self.give(out, connection, Frame::failure(&request, &failure));
                 }
@@ -118,5 +117,7 @@ impl Router {
         for id in members {
             self.happened(out, now, &id, Happened::StoreFailed(failure.message.clone()));
         }
+        // Nobody has heard of these, and nobody will.
+        self.dispose(out, now, &unborn);
     }
 }

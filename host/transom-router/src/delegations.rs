@@ -9,21 +9,24 @@ use transom_harness::{
     agent::{Agent, Delivery, Descriptor, InboxFate, Status},
     block::Block,
     chance::Chance,
-    event::{Cause, TurnEnd},
+    event::{Cause, Event, TurnEnd},
     header::{Header, Origin},
     message::Source,
     ports::{Delegation, DelegationEvent, StoreError},
 };
 
 use crate::{
-    Claimed, Effect, Question, RunId, answers::Pending, request::Topic, router::Router,
-    sessions::Session,
+    Claimed, Effect, Question, RunId,
+    answers::Pending,
+    request::Topic,
+    router::Router,
+    sessions::{Session, Stage, Work},
 };
 
 /// The name under which this host's own sessions take work (`spawn` in the recordings).
 const PROVIDER: &str = "spawn";
 
-/// A delegation under way.
+/// A delegation whose child has not come to rest yet.
 #[derive(Debug)]
 pub(crate) struct Run {
     delegation: Delegation,
@@ -41,7 +44,7 @@ impl Router {
             Err(text) => {
                 out.push(Effect::Delegated { run, event: DelegationEvent::Refused(text) });
             }
-            Ok(()) => {
+            Ok(_) => {
                 let child: SessionId = self.chance.uuid().into();
                 let begun = Run { delegation, child: child.clone(), live: false, stopped: false };
                 self.runs.insert(run, begun);
@@ -50,7 +53,8 @@ impl Router {
         }
     }
 
-    fn may_delegate(&self, delegation: &Delegation) -> Result<(), String> {
+    /// The session that delegates, if it may.
+    fn may_delegate(&self, delegation: &Delegation) -> Result<&Session, String> {
         let Some(parent) = self.sessions.get(&delegation.parent) else {
             return Err(format!("session \"{}\" is not live", delegation.parent));
         };
@@ -59,14 +63,16 @@ impl Router {
         if depth > most {
             return Err(format!("subagent depth {depth} exceeds maxDepth {most}"));
         }
-        if parent.ended || self.ending.is_some() {
+        if let Some(why) = parent.agent.broken() {
+            return Err(why.to_owned());
+        }
+        if parent.stage != Stage::Live || self.ending.is_some() {
             return Err("the session is going away".to_owned());
         }
-        if self.sessions.len() >= self.host.sessions_max {
-            let most = self.host.sessions_max;
-            return Err(format!("the host has {most} sessions, the most it may have"));
+        match self.host_is_full() {
+            Some(full) => Err(full.message),
+            None => Ok(parent),
         }
-        Ok(())
     }
 
     /// The child's id is this process's own: it is born, published, and given its task.
@@ -79,36 +85,50 @@ impl Router {
     ) {
         let Some(begun) = self.runs.get(&run) else { return };
         let child = begun.child.clone();
-        let refused = match claimed {
-            Err(error) => Some(error.to_string()),
-            Ok(Claimed::Here(None)) if begun.stopped => {
-                let event = DelegationEvent::Ended {
-                    stop_reason: "aborted".to_owned(),
-                    output: Vec::new(),
-                };
+        let born = match claimed {
+            Err(error) => Err(DelegationEvent::Refused(error.to_string())),
+            Ok(Claimed::Here(None)) if begun.stopped => Err(DelegationEvent::Ended {
+                stop_reason: "aborted".to_owned(),
+                output: Vec::new(),
+            }),
+            Ok(Claimed::Here(None)) => {
+                let delegation = begun.delegation.clone();
+                self.bear(now, run, &child, &delegation).map_err(DelegationEvent::Refused)
+            }
+            Ok(Claimed::Here(Some(_)) | Claimed::Elsewhere) => {
+                Err(DelegationEvent::Refused(format!("session \"{child}\" already exists")))
+            }
+        };
+        let (session, stored) = match born {
+            Ok(born) => born,
+            Err(event) => {
                 self.runs.remove(&run);
                 out.push(Effect::Release { session: child });
                 return out.push(Effect::Delegated { run, event });
             }
-            Ok(Claimed::Here(None)) => self.may_delegate(&begun.delegation).err(),
-            Ok(Claimed::Here(Some(_)) | Claimed::Elsewhere) => {
-                Some(format!("session \"{child}\" already exists"))
-            }
         };
-        if let Some(text) = refused {
-            self.runs.remove(&run);
-            out.push(Effect::Release { session: child });
-            return out.push(Effect::Delegated { run, event: DelegationEvent::Refused(text) });
-        }
-        self.bear(out, now, run);
-    }
-
-    fn bear(&mut self, out: &mut Vec<Effect>, now: u64, run: RunId) {
         let Some(begun) = self.runs.get_mut(&run) else { return };
         begun.live = true;
-        let (child, delegation) = (begun.child.clone(), begun.delegation.clone());
+        let content = vec![Block::text(begun.delegation.prompt.clone())];
+        self.publish(out, session, stored);
+        let event = DelegationEvent::Started { child: child.clone() };
+        out.push(Effect::Delegated { run, event });
+        // If it takes no task, it rests at once, and so does the run.
+        self.with_agent(out, now, &child, |agent, effects| {
+            agent.prompt(effects, now, content, Source::user(), Delivery::Followup)
+        });
+    }
+
+    fn bear(
+        &mut self,
+        now: u64,
+        run: RunId,
+        child: &SessionId,
+        delegation: &Delegation,
+    ) -> Result<(Session, Vec<Event>), String> {
         let chance = Chance::new(self.chance.split());
-        let Some(parent) = self.sessions.get(&delegation.parent) else { return };
+        self.lives += 1;
+        let parent = self.may_delegate(delegation)?;
         let header = Header {
             id: child.clone(),
             created_at: now,
@@ -120,26 +140,14 @@ impl Router {
             agent_preset: None,
         };
         let route = parent.agent.route().clone();
-        let (owner, root, door) = (parent.owner, parent.root.clone(), Arc::clone(&parent.door));
         let mut agent = Agent::new(header, route, Arc::clone(&self.config), chance);
-        let label = Some(delegation.description).filter(|label| !label.is_empty());
+        let label = Some(delegation.description.clone()).filter(|label| !label.is_empty());
         let descriptor = Descriptor { provider: PROVIDER.to_owned(), label };
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);
         born.extend(agent.pin(now));
-        self.lives += 1;
-        let session = Session::new(agent, owner, root, self.lives, door, Some(run));
-        self.publish(out, session, born);
-        out.push(Effect::Delegated {
-            run,
-            event: DelegationEvent::Started { child: child.clone() },
-        });
-        let content = vec![Block::text(delegation.prompt)];
-        let sent = self.with_agent(out, now, &child, |agent, effects| {
-            agent.prompt(effects, now, content, Source::user(), Delivery::Followup)
-        });
-        if !matches!(sent, Some(Ok(_))) {
-            self.run_rests(out, now, &child);
-        }
+        let (owner, door) = (parent.owner, Arc::clone(&parent.door));
+        let work = Work::UnderWay(run);
+        Ok((Session::new(agent, owner, Some(parent), self.lives, door, work), born))
     }
 
     /// Nobody wants a run any more (L-70).
@@ -154,15 +162,14 @@ impl Router {
         }
     }
 
-    /// A session has come to rest: if it worked for another, its run is over.
+    /// If a session has come to rest that worked for another, its run is over. The call that waits for it is told once
+    /// the session has left (P-64).
     pub(crate) fn run_rests(&mut self, out: &mut Vec<Effect>, now: u64, child: &SessionId) {
         let Some(session) = self.sessions.get_mut(child) else { return };
+        let Work::UnderWay(run) = session.work else { return };
         if session.agent.status() != Status::Idle {
             return;
         }
-        let Some(run) = session.run.take() else { return };
-        let Some(Run { delegation, .. }) = self.runs.remove(&run) else { return };
-        let Some(session) = self.sessions.get(child) else { return };
         let stop_reason = stop_reason(session.agent.last_end());
         let output = session.agent.output();
         let mut body = json!({
@@ -176,12 +183,14 @@ impl Router {
         if !output.is_empty() {
             body["lastAssistantMessage"] = json!(output);
         }
-        let parent = delegation.parent;
-        let frame = Frame::notice("subagent/finished", Some(parent.clone()), body.to_string());
-        // In the tree's own order: behind the child's idle, before the result of its parent's call (L-68).
-        self.notice(out, &parent, Topic::Subagents, frame);
-        let event = DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output };
-        out.push(Effect::Delegated { run, event });
+        session.work =
+            Work::Done(run, DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output });
+        self.runs.remove(&run);
+        if let Some(parent) = session.parent().cloned() {
+            let frame = Frame::notice("subagent/finished", Some(parent.clone()), body.to_string());
+            // In the tree's own order: behind the child's idle, before the result of its parent's call (L-68).
+            self.notice(out, &parent, Topic::Subagents, frame);
+        }
         self.dispose(out, now, std::slice::from_ref(child));
     }
 }

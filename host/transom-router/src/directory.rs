@@ -24,6 +24,10 @@ impl Router {
         let current = self.sessions.get(id).and_then(|session| session.agent.cwd());
         let current = current.unwrap_or(&self.host.directory).to_owned();
         let path = wanted.set.as_deref().map_or(current.clone(), |path| absolute(&current, path));
+        // What is asked of it meanwhile waits, in order (design §4, rule 4).
+        if let Some(session) = self.sessions.get_mut(id) {
+            session.waiting = Some(Vec::new());
+        }
         let pending =
             Pending::Directory { asked, session: id.clone(), path: path.clone(), set: wanted.set };
         self.ask(out, Question::Directory(path), pending);
@@ -39,9 +43,14 @@ impl Router {
         looked: (String, Option<String>),
         found: Option<String>,
     ) {
+        self.answer_directory(out, now, id, asked, looked, found);
+        self.go_on_after_look(out, now, id);
+    }
+
+    /// Begins what has waited for the look at a directory.
+    pub(crate) fn go_on_after_look(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId) {
         let session = self.sessions.get_mut(id);
         let waiting = session.and_then(|session| session.waiting.take()).unwrap_or_default();
-        self.answer_directory(out, now, id, asked, looked, found);
         self.resume_waiting(out, now, waiting);
     }
 

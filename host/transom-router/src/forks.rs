@@ -1,41 +1,48 @@
-//! `session/fork`: a new session that begins with the completed turns of another (L-11, B-155).
+//! `session/fork`: a new session that begins with the completed turns of another (L-11, B-155). The source is only
+//! read; it may leave meanwhile.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::Deserialize;
-use transom_frame::{Code, Failure, SessionId};
+use transom_frame::{Code, ConnectionId, Failure, SessionId};
 use transom_harness::{
     agent::Agent,
     chance::Chance,
     event::Event,
     header::Header,
-    ports::{Page, StoreError},
+    ports::{Page, Route, StoreError},
 };
 
 use crate::{
     Claimed, Effect, Question,
     answers::{Pending, store_failed},
-    openings::exists,
+    openings::{Born, exists},
     peer::Asked,
     request::Fork,
     router::{Router, not_found, shutting_down},
-    sessions::Session,
+    sessions::{Session, Work},
 };
 
-/// A fork under way.
+/// A fork under way: what it takes over from its source besides events.
 #[derive(Debug)]
 pub(crate) struct Forking {
     pub(crate) asked: Asked,
     source: SessionId,
-    header: Header,
     at_seq: Option<u64>,
+    /// How many events of the source are shown.
+    released: u64,
+    header: Header,
+    route: Route,
+    /// Whoever has asked for it; the host, if it has the source.
+    owner: Option<ConnectionId>,
+    door: Arc<str>,
 }
 
 /// The members of an event that a copy needs.
 #[derive(Deserialize)]
-struct Copied {
-    #[serde(rename = "type")]
-    kind: String,
+struct Copied<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
     seq: u64,
     time: u64,
 }
@@ -52,11 +59,8 @@ impl Router {
         let Some(session) = self.sessions.get(id) else {
             return self.refuse(out, &asked, &not_found(id));
         };
-        if self.sessions.len() >= self.host.sessions_max {
-            let text =
-                format!("the host has {} sessions, the most it may have", self.sessions.len());
-            let failure = Failure::new(Code::Overloaded, text).with("limit", "host-sessions-max");
-            return self.refuse(out, &asked, &failure);
+        if let Some(full) = self.no_room_for_fork(asked.connection, &session.door) {
+            return self.refuse(out, &asked, &full);
         }
         let header = Header {
             id: self.chance.uuid().into(),
@@ -65,10 +69,28 @@ impl Router {
             origin: None,
             ..Header::clone(session.agent.header())
         };
-        let page = Page::events(0, session.released);
-        let forking = Forking { asked, source: id.clone(), header, at_seq: fork.at_seq };
+        let released = session.released;
+        let forking = Forking {
+            source: id.clone(),
+            at_seq: fork.at_seq,
+            released,
+            header,
+            route: session.agent.route().clone(),
+            owner: session.owner.map(|_| asked.connection),
+            door: Arc::clone(&session.door),
+            asked,
+        };
+        let page = Page::events(0, released);
         let question = Question::Read { session: id.clone(), page };
         self.ask(out, question, Pending::ForkRead(forking));
+    }
+
+    fn no_room_for_fork(&self, connection: ConnectionId, door: &Arc<str>) -> Option<Failure> {
+        let peer = self.peers.get(&connection).filter(|peer| !peer.closing);
+        let Some(peer) = peer.filter(|_| self.ending.is_none()) else {
+            return Some(shutting_down());
+        };
+        self.is_full(door, peer.facts.sessions_max)
     }
 
     /// The source's events are here: the cut is behind a turn that has ended.
@@ -82,21 +104,19 @@ impl Router {
             Ok(events) => events,
             Err(error) => return self.refuse(out, &forking.asked, &store_failed(&error)),
         };
-        let ends =
-            events.iter().zip(0_u64..).filter(|(text, _)| ends_turn(text)).map(|(_, seq)| seq);
-        let ends: Vec<_> = ends.collect();
-        let wanted = forking.at_seq.and_then(|at| ends.iter().find(|end| **end >= at));
-        // Past the end means the last completed turn, unless a turn is still open there.
-        let open = forking.at_seq.is_some_and(|at| at < events.len() as u64) && wanted.is_none();
-        let cut = wanted.or(ends.last()).copied().filter(|_| !open);
-        let Some(cut) = cut else {
-            let id = &forking.source;
-            let text = format!("session \"{id}\" has no completed turn to fork behind");
-            let failure = Failure::new(Code::ForkUnavailable, text).with("sessionId", id.as_str());
+        if events.len() as u64 != forking.released {
+            let (read, shown) = (events.len(), forking.released);
+            let text = format!("the session log holds {read} events where {shown} were shown");
+            return self.refuse(out, &forking.asked, &Failure::new(Code::StoreFailed, text));
+        }
+        let Some(cut) = cut(&events, forking.at_seq) else {
+            let text =
+                format!("session \"{}\" has no completed turn to fork behind", forking.source);
+            let failure = fork_unavailable(&forking, text);
             return self.refuse(out, &forking.asked, &failure);
         };
-        events.truncate(usize::try_from(cut + 1).unwrap_or(usize::MAX));
-        forking.header.seed_length = Some(cut + 1);
+        events.truncate(cut);
+        forking.header.seed_length = Some(cut as u64);
         let id = forking.header.id.clone();
         self.ask(out, Question::Claim(id), Pending::ForkClaim(forking, events));
     }
@@ -109,25 +129,20 @@ impl Router {
         events: &[Arc<str>],
         claimed: Result<Claimed, StoreError>,
     ) {
-        let Forking { asked, source, header, .. } = forking;
-        let id = header.id.clone();
-        let made = match claimed {
+        let id = &forking.header.id;
+        let born = match claimed {
             Err(error) => Err(store_failed(&error)),
-            Ok(Claimed::Elsewhere | Claimed::Here(Some(_))) => Err(exists(&id)),
-            Ok(Claimed::Here(None)) => self.forked(now, &asked, &source, header, events),
+            Ok(Claimed::Elsewhere | Claimed::Here(Some(_))) => Err(exists(id)),
+            Ok(Claimed::Here(None)) => self.forked(now, &forking, events),
         };
-        match made {
-            Err(failure) => {
-                out.push(Effect::Release { session: id });
-                self.refuse(out, &asked, &failure);
-            }
-            Ok((session, stored)) => {
-                let life = session.life;
-                self.publish(out, session, stored);
-                if let Some(peer) = self.peers.get_mut(&asked.connection) {
-                    peer.bound.insert(id.clone(), life);
-                }
-                self.reply(out, &id, asked, "{}");
+        match born {
+            Err(failure) => self.fail_fork(out, &forking, &failure),
+            Ok(born) if self.host.workspaces.is_empty() => self.publish_fork(out, forking, born),
+            // It may have been elsewhere at the time of the cut.
+            Ok(born) => {
+                let directory = born.agent.cwd().unwrap_or(&self.host.directory).to_owned();
+                let pending = Pending::ForkWorkspace(forking, Box::new(born));
+                self.ask(out, Question::Directory(directory), pending);
             }
         }
     }
@@ -135,43 +150,96 @@ impl Router {
     fn forked(
         &mut self,
         now: u64,
-        asked: &Asked,
-        source: &SessionId,
-        header: Header,
+        forking: &Forking,
         events: &[Arc<str>],
-    ) -> Result<(Session, Vec<Event>), Failure> {
-        let gone = self.peers.get(&asked.connection).is_none_or(|peer| peer.closing);
-        if gone || self.ending.is_some() {
-            return Err(shutting_down());
-        }
-        let Some(from) = self.sessions.get(source) else { return Err(not_found(source)) };
-        let (route, owner, door) = (from.agent.route().clone(), from.owner, Arc::clone(&from.door));
+    ) -> Result<Born, Failure> {
         let chance = Chance::new(self.chance.split());
-        let id = header.id.clone();
-        let config = Arc::clone(&self.config);
-        let (mut agent, closers) = Agent::fork(header, events, route, config, chance, now)
-            .map_err(|error| {
-                Failure::new(Code::ForkUnavailable, error.to_string())
-                    .with("sessionId", source.as_str())
-            })?;
+        let (header, route) = (forking.header.clone(), forking.route.clone());
+        let (mut agent, closers) =
+            Agent::fork(header, events, route, Arc::clone(&self.config), chance, now)
+                .map_err(|error| fork_unavailable(forking, error.to_string()))?;
         let mut stored: Vec<_> = events.iter().filter_map(copy).collect();
         stored.extend(closers);
         stored.extend(agent.pin(now));
-        self.lives += 1;
-        Ok((Session::new(agent, owner, id, self.lives, door, None), stored))
+        Ok(Born { agent, stored, created: true })
     }
+
+    /// It is known where the directory of a fork really stands.
+    pub(crate) fn fork_looked_at(
+        &mut self,
+        out: &mut Vec<Effect>,
+        forking: Forking,
+        born: Born,
+        found: Option<&str>,
+    ) {
+        match self.not_housed("session/fork", born.agent.cwd(), found) {
+            Some(failure) => self.fail_fork(out, &forking, &failure),
+            None => self.publish_fork(out, forking, born),
+        }
+    }
+
+    fn publish_fork(&mut self, out: &mut Vec<Effect>, forking: Forking, born: Born) {
+        if let Some(full) = self.no_room_for_fork(forking.asked.connection, &forking.door) {
+            return self.fail_fork(out, &forking, &full);
+        }
+        let Forking { asked, owner, door, header, .. } = forking;
+        let id = header.id;
+        self.lives += 1;
+        let session = Session::new(born.agent, owner, None, self.lives, door, Work::None);
+        let life = session.life;
+        self.publish(out, session, born.stored);
+        self.bind(asked.connection, &id, life);
+        self.reply(out, &id, asked, "{}");
+    }
+
+    /// The id that was claimed for a fork is nobody's again.
+    pub(crate) fn fail_fork(
+        &mut self,
+        out: &mut Vec<Effect>,
+        forking: &Forking,
+        failure: &Failure,
+    ) {
+        out.push(Effect::Release { session: forking.header.id.clone() });
+        self.refuse(out, &forking.asked, failure);
+    }
+}
+
+fn fork_unavailable(forking: &Forking, text: String) -> Failure {
+    Failure::new(Code::ForkUnavailable, text).with("sessionId", forking.source.as_str())
+}
+
+/// How many events a fork takes: up to the first turn that ends at or after `at`, or the last one that has ended.
+fn cut(events: &[Arc<str>], at: Option<u64>) -> Option<usize> {
+    let mut open = false;
+    let mut ends = Vec::new();
+    for (text, seq) in events.iter().zip(0_u64..) {
+        match kind(text).as_deref() {
+            Some("turn/start") => open = true,
+            Some("turn/end") => {
+                open = false;
+                ends.push(seq);
+            }
+            Some(_) | None => {}
+        }
+    }
+    let behind = match at.filter(|at| *at < events.len() as u64) {
+        None => ends.last(),
+        // What is asked for is in no turn that has ended: in none, or in one that is open.
+        Some(at) => ends.iter().find(|end| **end >= at).or(ends.last().filter(|_| !open)),
+    };
+    behind.and_then(|end| usize::try_from(end + 1).ok())
 }
 
 fn copy(text: &Arc<str>) -> Option<Event> {
     let Copied { kind, seq, time } = serde_json::from_str(text).ok()?;
-    Some(Event { seq, time, kind: kind.into(), text: Arc::clone(text) })
+    Some(Event { seq, time, kind: kind.into_owned().into(), text: Arc::clone(text) })
 }
 
-fn ends_turn(text: &str) -> bool {
+fn kind(text: &str) -> Option<Cow<'_, str>> {
     #[derive(Deserialize)]
     struct Kind<'a> {
         #[serde(borrow, rename = "type")]
-        kind: std::borrow::Cow<'a, str>,
+        kind: Cow<'a, str>,
     }
-    serde_json::from_str::<Kind<'_>>(text).is_ok_and(|event| event.kind == "turn/end")
+    serde_json::from_str::<Kind<'_>>(text).ok().map(|event| event.kind)
 }

@@ -8,6 +8,7 @@ mod delegations;
 mod directory;
 mod forks;
 mod inbox;
+mod leaving;
 mod openings;
 mod peer;
 mod permissions;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use transom_frame::{Code, Failure, SessionId};
+use transom_frame::{Code, ConnectionId, Failure, SessionId};
 use transom_harness::{agent::Agent, chance::Chance, event::Event, header::Header};
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     request::{Mint, Open, OwnerWish, Request, Want},
     router::{Router, not_found, shutting_down},
     row::last_seq,
-    sessions::Session,
+    sessions::{Session, Work},
 };
 
 /// A session whose id is being looked up.
@@ -22,6 +22,16 @@ pub(crate) struct Opening {
     pub(crate) asked: Asked,
     pub(crate) open: Open,
     pub(crate) waiting: Vec<(Asked, Request)>,
+}
+
+/// A session that is to be published if it may work where it does.
+#[derive(Debug)]
+pub(crate) struct Born {
+    pub(crate) agent: Agent,
+    /// Its first events of this life.
+    pub(crate) stored: Vec<Event>,
+    /// It had no events before.
+    pub(crate) created: bool,
 }
 
 impl Router {
@@ -55,27 +65,32 @@ impl Router {
         if self.sessions.contains_key(&id) {
             return self.open_live(out, asked, &open, &id);
         }
-        let cwd = open.cwd.clone().unwrap_or_else(|| self.host.directory.to_string());
         self.opening.insert(id.clone(), Opening { asked, open, waiting: Vec::new() });
-        if self.host.workspaces.is_empty() {
-            self.ask(out, Question::Claim(id.clone()), Pending::Open(id));
-        } else {
-            self.ask(out, Question::Directory(cwd), Pending::Workspace(id));
-        }
+        self.ask(out, Question::Claim(id.clone()), Pending::Open(id));
     }
 
-    /// Where sessions may work only in some directories, that is looked at before anything else (P-5).
+    /// Where sessions may work only in some directories, that of a new one is looked at first (P-5).
+    fn house(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId, born: Born) {
+        if self.host.workspaces.is_empty() {
+            return self.publish_opened(out, now, id, born);
+        }
+        let directory = born.agent.cwd().unwrap_or(&self.host.directory).to_owned();
+        let pending = Pending::Workspace(id.clone(), Box::new(born));
+        self.ask(out, Question::Directory(directory), pending);
+    }
+
+    /// It is known where the directory of a new session really stands.
     pub(crate) fn workspace_looked_at(
         &mut self,
         out: &mut Vec<Effect>,
+        now: u64,
         id: &SessionId,
-        found: Option<String>,
+        born: Born,
+        found: Option<&str>,
     ) {
-        let Some(opening) = self.opening.get(id) else { return };
-        let cwd = opening.open.cwd.clone().unwrap_or_else(|| self.host.directory.to_string());
-        match self.outside_workspaces("session/open", &found.unwrap_or(cwd)) {
+        match self.not_housed("session/open", born.agent.cwd(), found) {
             Some(failure) => self.fail_opening(out, id, &failure),
-            None => self.ask(out, Question::Claim(id.clone()), Pending::Open(id.clone())),
+            None => self.publish_opened(out, now, id, born),
         }
     }
 
@@ -91,18 +106,28 @@ impl Router {
             let text = "this door may open sessions for its own connection only";
             return Err(Failure::new(Code::Denied, text).with("frame", "session/open"));
         }
-        let door = &peer.facts.door;
+        match self.is_full(&peer.facts.door, peer.facts.sessions_max) {
+            Some(full) => Err(full),
+            None => Ok(()),
+        }
+    }
+
+    /// Why there cannot be one more session, if so. A door has `most` at most.
+    pub(crate) fn is_full(&self, door: &Arc<str>, most: usize) -> Option<Failure> {
         let open = self.by_door.get(door).copied().unwrap_or_default();
-        if open >= peer.facts.sessions_max {
+        if open >= most {
             let text = format!("door {door} has {open} live sessions, the most it may have");
-            return Err(Failure::new(Code::Overloaded, text).with("limit", "sessions-max"));
+            return Some(Failure::new(Code::Overloaded, text).with("limit", "sessions-max"));
         }
-        if self.sessions.len() >= self.host.sessions_max {
-            let text =
-                format!("the host has {} sessions, the most it may have", self.host.sessions_max);
-            return Err(Failure::new(Code::Overloaded, text).with("limit", "host-sessions-max"));
-        }
-        Ok(())
+        self.host_is_full()
+    }
+
+    /// Why the host cannot have one more session, if so (decision 58).
+    pub(crate) fn host_is_full(&self) -> Option<Failure> {
+        let most = self.host.sessions_max;
+        let text = format!("the host has {most} sessions, the most it may have");
+        (self.sessions.len() >= most)
+            .then(|| Failure::new(Code::Overloaded, text).with("limit", "host-sessions-max"))
     }
 
     /// `want: any` joins a session that is live, where the connection may reach it.
@@ -136,8 +161,8 @@ impl Router {
         let route = self.routed(opening.open.route.clone());
         let chance = Chance::new(self.chance.split());
         let mut agent = Agent::new(header, route, Arc::clone(&self.config), chance);
-        let born = agent.pin(now);
-        self.publish_opened(out, now, id, agent, born, true);
+        let stored = agent.pin(now);
+        self.house(out, now, id, Born { agent, stored, created: true });
     }
 
     /// Goes on with a stored session (L-80).
@@ -153,9 +178,9 @@ impl Router {
         let route = self.routed(opening.open.route.clone());
         let chance = Chance::new(self.chance.split());
         match Agent::restore(header, events, route, Arc::clone(&self.config), chance, now) {
-            Ok((mut agent, mut closers)) => {
-                closers.extend(agent.pin(now));
-                self.publish_opened(out, now, id, agent, closers, false);
+            Ok((mut agent, mut stored)) => {
+                stored.extend(agent.pin(now));
+                self.house(out, now, id, Born { agent, stored, created: false });
             }
             Err(error) => {
                 let failure = Failure::new(Code::NotResumable, error.to_string());
@@ -165,25 +190,22 @@ impl Router {
     }
 
     /// Makes the session of an opening live.
-    fn publish_opened(
-        &mut self,
-        out: &mut Vec<Effect>,
-        now: u64,
-        id: &SessionId,
-        agent: Agent,
-        stored: Vec<Event>,
-        created: bool,
-    ) {
+    fn publish_opened(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId, born: Born) {
         let connection = self.opening.get(id).map(|opening| opening.asked.connection);
         let peer = connection.and_then(|connection| self.peers.get(&connection));
         let Some(peer) = peer.filter(|peer| !peer.closing && self.ending.is_none()) else {
             return self.fail_opening(out, id, &shutting_down());
         };
         let door = Arc::clone(&peer.facts.door);
+        // Others may have been opened while this one was looked up.
+        if let Some(full) = self.is_full(&door, peer.facts.sessions_max) {
+            return self.fail_opening(out, id, &full);
+        }
         let Some(Opening { asked, open, waiting }) = self.opening.remove(id) else { return };
         self.lives += 1;
         let owner = (open.owner == OwnerWish::Connection).then_some(asked.connection);
-        let session = Session::new(agent, owner, id.clone(), self.lives, door, None);
+        let Born { agent, stored, created } = born;
+        let session = Session::new(agent, owner, None, self.lives, door, Work::None);
         self.publish(out, session, stored);
         self.opened(out, id, asked, created);
         self.resume_waiting(out, now, waiting);
@@ -197,10 +219,17 @@ impl Router {
             "cwd": session.agent.cwd(),
             "route": session.agent.route(),
         });
-        if let Some(peer) = self.peers.get_mut(&asked.connection) {
-            peer.bound.insert(id.clone(), session.life);
-        }
+        let life = session.life;
+        self.bind(asked.connection, id, life);
         self.reply(out, id, asked, body.to_string());
+    }
+
+    /// From here on the connection knows this life of the session.
+    pub(crate) fn bind(&mut self, connection: ConnectionId, id: &SessionId, life: u64) {
+        let sessions = &self.sessions;
+        if let Some(peer) = self.peers.get_mut(&connection) {
+            peer.bind(id.clone(), life, |bound| sessions.contains_key(bound));
+        }
     }
 }
 

@@ -8,11 +8,16 @@ use transom_frame::{ConnectionId, Frame, SessionId};
 use crate::{
     Facts, Reach,
     request::{Scope, Topic},
+    sessions::Session,
 };
 
 /// Frames given to a connection that it has not handled yet. Enough to keep its codec busy, few
 /// enough that what a slow one holds stays small.
 const UNHANDLED_MAX: usize = 512;
+
+/// Sessions that are gone and that a connection still knows to have opened. Beyond that, it is told that there is
+/// none of that name instead of that it was disposed.
+const BOUND_MAX: usize = 1_024;
 
 /// Events read from the store in one go for a cursor that catches up.
 pub(crate) const CATCH_UP_EVENTS: u64 = 256;
@@ -35,7 +40,9 @@ pub(crate) struct Peer {
     unhandled: usize,
     lagged: bool,
     /// Sessions that this connection has opened, and which life of each it knows (decision 17).
-    pub(crate) bound: BTreeMap<SessionId, u64>,
+    bound: BTreeMap<SessionId, u64>,
+    /// How many of these may be there before those that are gone are looked for.
+    bound_max: usize,
 }
 
 #[derive(Debug)]
@@ -44,6 +51,20 @@ pub(crate) struct Subscription {
     pub(crate) scope: Scope,
     pub(crate) session: Option<SessionId>,
     pub(crate) topics: Vec<Topic>,
+}
+
+impl Subscription {
+    /// Whether it is about this session. `me` is the connection that has subscribed.
+    pub(crate) fn covers(&self, me: ConnectionId, reach: Reach, session: &Session) -> bool {
+        let mine = session.owner == Some(me);
+        match self.scope {
+            Scope::All => reach == Reach::All || mine,
+            Scope::Owned => mine,
+            Scope::Session => self.session.as_ref() == Some(session.agent.id()),
+            Scope::Tree => self.session.as_ref().is_some_and(|top| session.line.contains(top)),
+            Scope::Host => false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -79,29 +100,37 @@ impl Peer {
             unhandled: 0,
             lagged: false,
             bound: BTreeMap::new(),
+            bound_max: BOUND_MAX,
         }
     }
 
-    /// Whether `topic` of `session`, which `owner` owns, is for this peer's eyes.
-    pub(crate) fn watches(
-        &self,
-        me: ConnectionId,
-        session: &SessionId,
-        root: &SessionId,
-        owner: Option<ConnectionId>,
-        topic: Topic,
-    ) -> bool {
+    /// Whether `topic` of a session is for this peer's eyes.
+    pub(crate) fn watches(&self, me: ConnectionId, session: &Session, topic: Topic) -> bool {
         !self.closing
             && self.subscriptions.iter().any(|subscription| {
                 subscription.topics.contains(&topic)
-                    && match subscription.scope {
-                        Scope::All => self.facts.reach == Reach::All || owner == Some(me),
-                        Scope::Owned => owner == Some(me),
-                        Scope::Session => subscription.session.as_ref() == Some(session),
-                        Scope::Tree => subscription.session.as_ref() == Some(root),
-                        Scope::Host => false,
-                    }
+                    && subscription.covers(me, self.facts.reach, session)
             })
+    }
+
+    /// The life of a session that this connection has opened.
+    pub(crate) fn bound(&self, session: &SessionId) -> Option<u64> {
+        self.bound.get(session).copied()
+    }
+
+    /// Ties the connection to one life of a session. `is_live` tells which of those it is tied to are there still.
+    pub(crate) fn bind(
+        &mut self,
+        session: SessionId,
+        life: u64,
+        is_live: impl Fn(&SessionId) -> bool,
+    ) {
+        self.bound.insert(session, life);
+        if self.bound.len() > self.bound_max {
+            self.bound.retain(|bound, _| is_live(bound));
+            // The next look comes only after as many openings more, so that each costs little.
+            self.bound_max = self.bound.len() + BOUND_MAX;
+        }
     }
 
     /// Queues a frame. `false` when the peer has fallen too far behind and is let go.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use transom_frame::{Code, Failure, SessionId};
-use transom_harness::permissions::presets::PRESETS;
+use transom_harness::permissions::{presets::PRESETS, rules::Pattern};
 
 use crate::{Effect, peer::Asked, request::Permissions, router::Router};
 
@@ -18,7 +18,13 @@ impl Router {
     ) {
         if let Some(preset) = &wanted.set {
             let ceiling = self.host.ceiling;
-            let wide = PRESETS.iter().find(|known| known.name == preset && known.mode > ceiling);
+            let now_at = self.sessions.get(id).map(|session| session.agent.access().mode);
+            // Narrowing is always possible.
+            let wide = PRESETS.iter().find(|known| {
+                known.name == preset
+                    && known.mode > ceiling
+                    && now_at.is_none_or(|mode| known.mode >= mode)
+            });
             if let Some(wide) = wide {
                 let text = format!(
                     "preset \"{}\" is wider than \"{}\", the widest that a door may set",
@@ -44,12 +50,28 @@ impl Router {
         self.reply(out, id, asked, body.to_string());
     }
 
+    /// Why a session may not be opened that works in `cwd`, if it may not. `found` is where that really stands.
+    pub(crate) fn not_housed(
+        &self,
+        frame: &str,
+        cwd: Option<&str>,
+        found: Option<&str>,
+    ) -> Option<Failure> {
+        let Some(found) = found else {
+            let cwd = cwd.unwrap_or(&self.host.directory);
+            let text = format!(
+                "directory \"{cwd}\" is not there, so it cannot be one that sessions may use here"
+            );
+            return Some(Failure::new(Code::Denied, text).with("frame", frame));
+        };
+        self.outside_workspaces(frame, found)
+    }
+
     /// Why a session may not work in this directory, if it may not. `cwd` has no links.
     pub(crate) fn outside_workspaces(&self, frame: &str, cwd: &str) -> Option<Failure> {
         let workspaces = &self.host.workspaces;
-        let inside = |pattern: &transom_harness::permissions::rules::Pattern| {
-            pattern.matches(cwd) || pattern.matches(&format!("{cwd}/"))
-        };
+        let inside =
+            |pattern: &Pattern| pattern.matches(cwd) || pattern.matches(&format!("{cwd}/"));
         if workspaces.is_empty() || workspaces.iter().any(inside) {
             return None;
         }

@@ -1,87 +1,77 @@
-//! Whole snapshots of what a fold of the log gives: queue, jobs, permissions (`frames.md`, "Notices").
+//! Whole snapshots of what a fold of the log gives: queue, jobs, permissions (`frames.md`, "Notices"). Each is
+//! made when it changes and shown in its place of the release order, so that none tells of what is not durable yet
+//! (decision 1h).
 
-use serde::Serialize;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer, ser::SerializeStruct};
 use serde_json::{Value, json};
 use transom_frame::{Frame, SessionId};
 use transom_harness::{
+    agent::Agent,
     event::Target,
     jobs::JobRecord,
     message::{Message, Source},
 };
 
-use crate::{Effect, request::Topic, router::Router, row::last_seq, sessions::Session};
+use crate::{Effect, release::Item, request::Topic, router::Router, row::last_seq};
 
 /// A message that waits (B-103).
-#[derive(Debug, Serialize)]
-struct QueueItem<'a> {
-    id: &'a str,
+#[derive(Debug, Clone)]
+pub(crate) struct QueueItem {
     placement: &'static str,
-    message: &'a Message,
+    message: Arc<Message>,
 }
 
-/// What waits in a session's inbox, the next to be claimed first.
-pub(crate) fn queue(session: &Session) -> Value {
-    let inbox = session.agent.inbox();
+impl Serialize for QueueItem {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut item = serializer.serialize_struct("QueueItem", 3)?;
+        item.serialize_field("id", self.message.id.as_str())?;
+        item.serialize_field("placement", self.placement)?;
+        item.serialize_field("message", &*self.message)?;
+        item.end()
+    }
+}
+
+/// What waits in an inbox, the next to be claimed first.
+pub(crate) fn queue(agent: &Agent) -> Arc<[QueueItem]> {
+    let inbox = agent.inbox();
     let steering = inbox.list(Target::NextStep).iter().map(|message| {
         let human = matches!(message.source, Source::User { .. });
         (if human { "steering" } else { "context" }, message)
     });
     let queued = inbox.list(Target::NextTurn).iter().map(|message| ("queued", message));
-    let items: Vec<_> = steering
-        .chain(queued)
-        .map(|(placement, message)| QueueItem { id: message.id.as_str(), placement, message })
-        .collect();
-    json!(items)
+    let items = steering.chain(queued);
+    items
+        .map(|(placement, message)| QueueItem { placement, message: Arc::clone(message) })
+        .collect()
 }
 
-/// The jobs of a session, oldest first, as they may be shown (P-68, P-81).
-pub(crate) fn jobs(session: &Session) -> Value {
+/// Jobs as they may be shown (P-68, P-81).
+pub(crate) fn shown(jobs: &[JobRecord]) -> Value {
     let shown = |job: &JobRecord| JobRecord { label: job.short_label(), ..job.clone() };
-    json!(session.agent.log().jobs().iter().map(shown).collect::<Vec<_>>())
+    json!(jobs.iter().map(shown).collect::<Vec<_>>())
 }
 
 impl Router {
     pub(crate) fn show_queue(&mut self, out: &mut Vec<Effect>, id: &SessionId) {
-        self.snapshot(
-            out,
-            id,
-            Topic::Queue,
-            "session/queue",
-            |session| json!({ "items": queue(session) }),
-        );
+        let Some(session) = self.sessions.get(id) else { return };
+        let queue = queue(&session.agent);
+        self.push_item(out, id, Item::Queue { session: id.clone(), queue });
     }
 
     pub(crate) fn show_jobs(&mut self, out: &mut Vec<Effect>, id: &SessionId) {
-        self.snapshot(
-            out,
-            id,
-            Topic::Jobs,
-            "session/jobs",
-            |session| json!({ "jobs": jobs(session) }),
-        );
+        let Some(session) = self.sessions.get(id) else { return };
+        let jobs = session.agent.log().jobs().into();
+        self.push_item(out, id, Item::Jobs { session: id.clone(), jobs });
     }
 
     pub(crate) fn show_permissions(&mut self, out: &mut Vec<Effect>, id: &SessionId) {
-        self.snapshot(out, id, Topic::Projections, "session/projection", |session| {
-            let seq = last_seq(session.agent.log().next_seq());
-            json!({ "key": "permissions", "value": session.agent.permissions(), "seq": seq })
-        });
-    }
-
-    /// Makes a snapshot only where somebody watches.
-    fn snapshot(
-        &mut self,
-        out: &mut Vec<Effect>,
-        id: &SessionId,
-        topic: Topic,
-        name: &str,
-        body: impl FnOnce(&Session) -> Value,
-    ) {
-        if self.watchers(id, topic).is_empty() {
-            return;
-        }
         let Some(session) = self.sessions.get(id) else { return };
-        let frame = Frame::notice(name, Some(id.clone()), body(session).to_string());
-        self.notice(out, id, topic, frame);
+        let seq = last_seq(session.agent.log().next_seq());
+        let body =
+            json!({ "key": "permissions", "value": session.agent.permissions(), "seq": seq });
+        let frame = Frame::notice("session/projection", Some(id.clone()), body.to_string());
+        self.notice(out, id, Topic::Projections, frame);
     }
 }

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use transom_frame::SessionId;
 use transom_harness::{header::Origin, ports::AskRefused};
 
-use crate::{Effect, QuestionId, asks::Kind, router::Router};
+use crate::{Effect, QuestionId, asks::Kind, router::Router, sessions::Stage};
 
 /// How a question came to its end.
 #[derive(Debug)]
@@ -30,7 +30,8 @@ struct Question {
     options: Vec<Choice>,
     #[serde(default)]
     multi_select: bool,
-    intent: Option<String>,
+    /// What the question is for: a word, or an object whose `kind` is the word.
+    intent: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -38,15 +39,35 @@ struct Choice {
     label: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct Given {
     id: String,
     selected: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     custom: Option<String>,
 }
 
-/// What a question may be for; none so far.
-const INTENTS: &[&str] = &[];
+impl Closed {
+    /// The word of `ask/closed`.
+    fn outcome(&self) -> &'static str {
+        match self {
+            Closed::Answered(_) => "answered",
+            Closed::Cancelled | Closed::Withdrawn => "cancelled",
+        }
+    }
+
+    /// What the call that had asked is given.
+    pub(crate) fn answer(self) -> Result<String, AskRefused> {
+        let refused = |code, message: &str| Err(AskRefused { code, message: message.to_owned() });
+        match self {
+            Closed::Answered(answer) => Ok(answer),
+            Closed::Cancelled => {
+                refused("ASK_CANCELLED", "the user was asked, and closed the question")
+            }
+            Closed::Withdrawn => refused("ASK_ABORTED", "the question was withdrawn"),
+        }
+    }
+}
 
 impl Router {
     /// Puts questions to whoever answers for the session, or says why not, in the order of L-65.
@@ -71,26 +92,24 @@ impl Router {
     }
 
     fn refusal(&self, session: &SessionId, list: &[Question]) -> Option<(&'static str, String)> {
-        let ids: BTreeSet<_> = list.iter().map(|question| question.id.as_str()).collect();
-        let Some(live) = self.sessions.get(session) else {
-            return Some(("CALLER_NOT_LIVE", format!("session \"{session}\" is not live")));
-        };
         if list.is_empty() {
             return Some(("EMPTY_QUESTIONS", "there is no question to ask".to_owned()));
         }
+        let live = self.sessions.get(session).filter(|live| live.stage == Stage::Live);
+        let Some(live) = live else {
+            return Some(("CALLER_NOT_LIVE", format!("session \"{session}\" is not live")));
+        };
         if live.agent.header().origin == Some(Origin::Subagent) {
             let text =
                 "an agent that works for another asks nobody: put the question into the result";
             return Some(("DELEGATED_CALLER", text.to_owned()));
         }
-        let known = |intent: &str| INTENTS.contains(&intent);
-        if let Some(intent) = list
-            .iter()
-            .filter_map(|question| question.intent.as_deref())
-            .find(|intent| !known(intent))
-        {
-            return Some(("BAD_INTENT", format!("unknown intent \"{intent}\"; leave it out")));
+        // There is no intent that this host knows.
+        if let Some(intent) = list.iter().find_map(|question| question.intent.as_ref()) {
+            let word = intent.get("kind").unwrap_or(intent);
+            return Some(("BAD_INTENT", format!("unknown intent {word}; leave it out")));
         }
+        let ids: BTreeSet<_> = list.iter().map(|question| question.id.as_str()).collect();
         if ids.len() < list.len() || list.iter().any(|question| question.question.trim().is_empty())
         {
             return Some((
@@ -119,19 +138,8 @@ impl Router {
             |ask| matches!(&ask.kind, Kind::Question { question: open, .. } if *open == question),
         );
         let Some(id) = open.map(|ask| ask.id.clone()) else { return };
-        let refused = |code, message: &str| Err(AskRefused { code, message: message.to_owned() });
-        let (outcome, answer) = match closed {
-            Closed::Answered(answer) => ("answered", Ok(answer)),
-            Closed::Cancelled => (
-                "cancelled",
-                refused("ASK_CANCELLED", "the user was asked, and closed the question"),
-            ),
-            Closed::Withdrawn => {
-                ("cancelled", refused("ASK_ABORTED", "the question was withdrawn"))
-            }
-        };
-        self.close_ask(out, &id, outcome);
-        out.push(Effect::Answer { question, answer });
+        self.close_ask(out, &id, closed.outcome());
+        out.push(Effect::Answer { question, answer: closed.answer() });
     }
 }
 
@@ -141,11 +149,10 @@ pub(crate) fn answer(session: &SessionId, questions: &Value, value: &Value) -> O
         return None;
     }
     let asked: Vec<Question> = serde_json::from_value(questions.clone()).ok()?;
-    let answers = &value["answer"]["answers"];
-    let given: Vec<Given> = serde_json::from_value(answers.clone()).ok()?;
+    let given: Vec<Given> = serde_json::from_value(value["answer"]["answers"].clone()).ok()?;
     let fits = asked.len() == given.len()
         && asked.iter().zip(&given).all(|(question, given)| question.takes(given));
-    fits.then(|| json!({ "answers": answers }).to_string())
+    fits.then(|| json!({ "answers": given }).to_string())
 }
 
 impl Question {

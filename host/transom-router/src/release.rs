@@ -7,9 +7,9 @@ use std::{
 };
 
 use transom_frame::{ConnectionId, Frame, SessionId};
-use transom_harness::agent::Status;
+use transom_harness::{agent::Status, jobs::JobRecord};
 
-use crate::request::Topic;
+use crate::{projections::QueueItem, request::Topic};
 
 /// Something that waits for its turn to be shown.
 #[derive(Debug)]
@@ -33,6 +33,21 @@ pub(crate) enum Item {
         connection: ConnectionId,
         request: Frame,
         reply: Frame,
+    },
+    /// The session is there: `session/added`.
+    Added {
+        session: SessionId,
+        frame: Frame,
+    },
+    /// What waits in the inbox, as it was then.
+    Queue {
+        session: SessionId,
+        queue: Arc<[QueueItem]>,
+    },
+    /// The jobs, as they were then.
+    Jobs {
+        session: SessionId,
+        jobs: Arc<[JobRecord]>,
     },
     /// Somebody is asked to decide.
     AskOpened {
@@ -89,12 +104,13 @@ impl Release {
 
     /// Puts an item behind everything of its tree. Returns it when nothing holds it back.
     pub(crate) fn push(&mut self, root: &SessionId, item: Item) -> Option<Item> {
-        let tree = self.trees.entry(root.clone()).or_default();
-        if tree.waiting.is_empty() && tree.last <= self.committed {
-            return Some(item);
+        match self.trees.get_mut(root) {
+            Some(tree) if !tree.waiting.is_empty() || tree.last > self.committed => {
+                tree.waiting.push_back(Waiting { behind: tree.last, item });
+                None
+            }
+            Some(_) | None => Some(item),
         }
-        tree.waiting.push_back(Waiting { behind: tree.last, item });
-        None
     }
 
     /// Everything up to `through` is durable: what may be shown now, in order.
@@ -129,12 +145,12 @@ impl Release {
         self.committed = self.committed.max(through);
         roots
             .into_iter()
-            .map(|root| {
-                let tree = self.trees.entry(root.clone()).or_default();
+            .filter_map(|root| {
+                let tree = self.trees.get_mut(&root)?;
                 let kept = tree.waiting.iter().take_while(|waiting| waiting.behind < from).count();
                 let lost =
                     tree.waiting.split_off(kept).into_iter().map(|waiting| waiting.item).collect();
-                (root, lost)
+                Some((root, lost))
             })
             .collect()
     }
@@ -149,5 +165,10 @@ impl Release {
     /// Whether everything that was appended is durable and shown.
     pub(crate) fn is_empty(&self) -> bool {
         self.appended.is_empty()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn trees(&self) -> usize {
+        self.trees.len()
     }
 }

@@ -152,17 +152,40 @@ pub(crate) struct Permissions {
     pub(crate) set: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) item_id: String,
     pub(crate) action: QueueAction,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+#[derive(Debug)]
 pub(crate) enum QueueAction {
     Edit { content: Vec<Block> },
+    Remove,
+    Steer,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RawQueue<'a> {
+    item_id: String,
+    #[serde(borrow)]
+    action: RawAction<'a>,
+}
+
+/// Not a tagged enum, because content is kept to the letter.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawAction<'a> {
+    kind: ActionKind,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum ActionKind {
+    Edit,
     Remove,
     Steer,
 }
@@ -273,7 +296,7 @@ impl Request {
             "session/read" => Request::SessionRead(body(frame)?),
             "session/directory" => Request::SessionDirectory(body(frame)?),
             "session/permissions" => Request::SessionPermissions(body(frame)?),
-            "session/queue" => Request::SessionQueue(body(frame)?),
+            "session/queue" => Request::SessionQueue(queue(frame)?),
             "session/rename" => Request::SessionRename(body(frame)?),
             "session/fork" => Request::SessionFork(body(frame)?),
             "ask/answer" => Request::AskAnswer(body(frame)?),
@@ -301,9 +324,27 @@ fn empty(frame: &Frame, request: Request) -> Result<Request, Failure> {
 
 fn prompt(frame: &Frame) -> Result<Prompt, Failure> {
     let raw: RawPrompt<'_> = body(frame)?;
-    let content = serde_json::from_str(&compact(raw.content.get()))
-        .map_err(|error| Failure::invalid(&[&format!("content: {error}")]))?;
+    let content = content(raw.content)?;
     let (rpc_id, client_time_zone) =
         raw.source.map_or((None, None), |source| (source.rpc_id, source.client_time_zone));
     Ok(Prompt { content, mode: raw.mode, rpc_id, client_time_zone })
+}
+
+fn content(raw: &RawValue) -> Result<Vec<Block>, Failure> {
+    serde_json::from_str(&compact(raw.get()))
+        .map_err(|error| Failure::invalid(&[&format!("content: {error}")]))
+}
+
+fn queue(frame: &Frame) -> Result<Queue, Failure> {
+    let RawQueue { item_id, action } = body(frame)?;
+    let action = match (action.kind, action.content) {
+        (ActionKind::Edit, Some(raw)) => QueueAction::Edit { content: content(raw)? },
+        (ActionKind::Edit, None) => return Err(Failure::invalid(&["an edit needs `content`"])),
+        (ActionKind::Remove, None) => QueueAction::Remove,
+        (ActionKind::Steer, None) => QueueAction::Steer,
+        (ActionKind::Remove | ActionKind::Steer, Some(_)) => {
+            return Err(Failure::invalid(&["only an edit has `content`"]));
+        }
+    };
+    Ok(Queue { item_id, action })
 }

@@ -133,6 +133,24 @@ impl Router {
         self.sessions.len()
     }
 
+    /// What is remembered of sessions and peers, by name, where it is anything.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> Vec<(&'static str, usize)> {
+        let sizes = [
+            ("peers", self.peers.len()),
+            ("broad", self.broad.len()),
+            ("sessions", self.sessions.len()),
+            ("by_door", self.by_door.len()),
+            ("opening", self.opening.len()),
+            ("trees", self.release.trees()),
+            ("pending", self.pending.len()),
+            ("open_asks", self.open_asks.len()),
+            ("runs", self.runs.len()),
+            ("deferred", self.deferred.len()),
+        ];
+        sizes.into_iter().filter(|(_, size)| *size > 0).collect()
+    }
+
     /// Advances by one thing that has happened. `now` is epoch milliseconds.
     pub fn handle(&mut self, out: &mut Vec<Effect>, now: u64, event: Event) {
         match event {
@@ -156,7 +174,7 @@ impl Router {
             Event::WithdrawQuestion { question } => self.withdraw_question(out, question),
             Event::Shutdown => {
                 self.ending.get_or_insert_default();
-                let all: Vec<_> = self.sessions.keys().cloned().collect();
+                let all = self.in_order(|_| true);
                 self.dispose(out, now, &all);
                 self.finish_ending(out);
             }
@@ -187,11 +205,15 @@ impl Router {
         now: u64,
         connection: ConnectionId,
     ) {
-        let mut owned: Vec<_> =
-            self.sessions.values().filter(|session| session.owner == Some(connection)).collect();
-        owned.sort_by_key(|session| session.life);
-        let owned: Vec<_> = owned.into_iter().map(|session| session.agent.id().clone()).collect();
+        let owned = self.in_order(|session| session.owner == Some(connection));
         self.dispose(out, now, &owned);
+    }
+
+    /// Live sessions, the one that came to life first in front.
+    pub(crate) fn in_order(&self, wanted: impl Fn(&Session) -> bool) -> Vec<SessionId> {
+        let mut found: Vec<_> = self.sessions.values().filter(|session| wanted(session)).collect();
+        found.sort_by_key(|session| session.life);
+        found.into_iter().map(|session| session.agent.id().clone()).collect()
     }
 
     /// Answers what waits for the end of everything that the connection owns.
@@ -222,11 +244,18 @@ impl Router {
     }
 
     pub(crate) fn finish_ending(&mut self, out: &mut Vec<Effect>) {
-        if !self.sessions.is_empty() || !self.opening.is_empty() || !self.release.is_empty() {
-            return;
-        }
-        if let Some(ending) = &mut self.ending
-            && !ending.told
+        let Some(ending) = self.ending.as_mut().filter(|ending| !ending.told) else { return };
+        // An id that is being claimed is given back first.
+        let claims = |pending: &Pending| {
+            matches!(
+                pending,
+                Pending::Delegate(_) | Pending::ForkClaim(..) | Pending::ForkWorkspace(..)
+            )
+        };
+        if self.sessions.is_empty()
+            && self.opening.is_empty()
+            && self.release.is_empty()
+            && !self.pending.values().any(claims)
         {
             ending.told = true;
             out.push(Effect::Quiet { failures: ending.failures.clone() });
@@ -321,8 +350,10 @@ impl Router {
         if let Some(opening) = self.opening.get_mut(&id) {
             return opening.waiting.push((asked, request));
         }
+        // Only a cancel overtakes (design §4, rule 4).
         if let Some(waiting) =
             self.sessions.get_mut(&id).and_then(|session| session.waiting.as_mut())
+            && !matches!(request, Request::SessionCancel(_))
         {
             return waiting.push((asked, request));
         }
@@ -436,9 +467,8 @@ impl Router {
             return Ok(id.clone());
         }
         let peer = self.peers.get(&asked.connection).ok_or_else(shutting_down)?;
-        let bound = peer.bound.get(id);
-        match (self.sessions.get(id), bound) {
-            (Some(session), Some(life)) if session.life == *life => Ok(id.clone()),
+        match (self.sessions.get(id), peer.bound(id)) {
+            (Some(session), Some(life)) if session.life == life => Ok(id.clone()),
             (_, Some(_)) => Err(disposed(id)),
             (Some(_), None) if peer.facts.reach == Reach::All => Ok(id.clone()),
             (_, None) => Err(not_found(id)),

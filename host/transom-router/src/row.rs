@@ -66,7 +66,7 @@ impl Row {
             updated_at: session.agent.log().last_time(),
             live: true,
             running: session.running,
-            blank: session.released == 0,
+            blank: session.agent.log().last_turn() == 0,
             cwd: header.cwd.clone(),
             parent_session_id: header.parent_session.as_ref().map(ToString::to_string),
             origin: header.origin.map(|Origin::Subagent| "subagent".to_owned()),

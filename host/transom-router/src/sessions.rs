@@ -1,23 +1,24 @@
-//! Live sessions: how they are opened, what their agents' effects become, how they leave.
+//! Live sessions: how they come to life, and what their agents' effects become. How they leave is in `leaving.rs`.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{self, Agent, Happened, Live, Status},
     event::Event,
-    header::Origin,
-    ports::{Append, Page, ToolOutcome},
+    jobs::JobRecord,
+    ports::{Append, DelegationEvent, Page, ToolOutcome},
 };
 
 use crate::{
     Effect, Question, RunId,
     answers::{Pending, READ_BYTES_MAX},
     peer::Asked,
+    projections::{self, QueueItem},
     release::Item,
     request::{Read, Request, Topic},
-    router::{Router, TEARDOWN_DRAIN_MS, TEARDOWN_KILL_MS, disposed},
+    router::Router,
     row::{self, Row, last_seq},
 };
 
@@ -27,21 +28,29 @@ pub(crate) struct Session {
     pub(crate) agent: Agent,
     /// The connection whose end disposes it; `None`: the host.
     pub(crate) owner: Option<ConnectionId>,
-    /// The top of its tree; itself, for a session without parent.
+    /// The top of its tree; itself, where no live session has delegated to it.
     pub(crate) root: SessionId,
+    /// From the top of its tree down to itself.
+    pub(crate) line: Arc<[SessionId]>,
+    /// Live sessions that it has delegated to, in the order of their birth.
+    pub(crate) children: Vec<SessionId>,
     /// Which life of this id it is; no two are equal.
     pub(crate) life: u64,
     pub(crate) header: Arc<str>,
     /// The door through which it was opened; models are as that door maps them.
     pub(crate) door: Arc<str>,
-    /// The delegation that it works for.
-    pub(crate) run: Option<RunId>,
-    /// Its agent is disposed; it leaves once those that it delegated to have left.
-    pub(crate) ended: bool,
+    pub(crate) work: Work,
+    pub(crate) stage: Stage,
+    /// `session/added` has been shown.
+    pub(crate) announced: bool,
     /// Events that have been shown: the next one's `seq`.
     pub(crate) released: u64,
     /// The status as it has been shown.
     pub(crate) running: bool,
+    /// What waits in its inbox, as it has been shown.
+    pub(crate) queue: Arc<[QueueItem]>,
+    /// Its jobs, as they have been shown.
+    pub(crate) jobs: Arc<[JobRecord]>,
     pub(crate) waits: Vec<Asked>,
     /// Waits for the whole tree below it.
     pub(crate) tree_waits: Vec<Asked>,
@@ -50,25 +59,56 @@ pub(crate) struct Session {
     pub(crate) waiting: Option<Vec<(Asked, Request)>>,
 }
 
+/// The delegation that a session works for.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// It works for nobody.
+    None,
+    /// It has not come to rest yet.
+    UnderWay(RunId),
+    /// Its outcome, to be told once the session has left (P-64).
+    Done(RunId, DelegationEvent),
+}
+
+/// How far a session is on its way out. The order is that of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stage {
+    Live,
+    /// Its agent is told to go.
+    Leaving,
+    /// Its agent is gone; it leaves once those that it delegated to have left.
+    Ended,
+    /// Its end stands in the release order.
+    Last,
+}
+
 impl Session {
+    /// A session that nobody has heard of yet. `parent` is the live session that has delegated to it.
     pub(crate) fn new(
         agent: Agent,
         owner: Option<ConnectionId>,
-        root: SessionId,
+        parent: Option<&Session>,
         life: u64,
         door: Arc<str>,
-        run: Option<RunId>,
+        work: Work,
     ) -> Session {
+        let id = agent.id().clone();
+        let line = parent.map(|parent| parent.line.iter()).unwrap_or_default();
         Session {
             header: agent.header().to_json().into(),
             owner,
-            root,
+            root: parent.map_or_else(|| id.clone(), |parent| parent.root.clone()),
+            line: line.cloned().chain([id]).collect(),
+            children: Vec::new(),
             life,
             door,
-            run,
-            ended: false,
+            work,
+            stage: Stage::Live,
+            announced: false,
             released: agent.log().next_seq(),
             running: false,
+            queue: projections::queue(&agent),
+            jobs: agent.log().jobs().into(),
             waits: Vec::new(),
             tree_waits: Vec::new(),
             closes: Vec::new(),
@@ -76,13 +116,11 @@ impl Session {
             agent,
         }
     }
-}
 
-impl Session {
-    /// Whether `parent` has delegated to this session; a fork works for nobody.
-    pub(crate) fn works_for(&self, parent: &SessionId) -> bool {
-        let header = self.agent.header();
-        header.origin == Some(Origin::Subagent) && header.parent_session.as_ref() == Some(parent)
+    /// The live session that has delegated to this one.
+    pub(crate) fn parent(&self) -> Option<&SessionId> {
+        let above = self.line.len().checked_sub(2)?;
+        self.line.get(above)
     }
 }
 
@@ -103,13 +141,21 @@ impl Router {
         if let Some(origin) = header.origin {
             added["origin"] = json!(origin);
         }
-        *self.by_door.entry(Arc::clone(&session.door)).or_default() += 1;
+        match session.parent().cloned() {
+            // It was not opened through the door.
+            Some(parent) => {
+                if let Some(parent) = self.sessions.get_mut(&parent) {
+                    parent.children.push(id.clone());
+                }
+            }
+            None => *self.by_door.entry(Arc::clone(&session.door)).or_default() += 1,
+        }
         self.sessions.insert(id.clone(), session);
         for event in stored {
             self.store(out, &id, event);
         }
         let frame = Frame::notice("session/added", Some(id.clone()), added.to_string());
-        self.notice(out, &id, Topic::Sessions, frame);
+        self.push_item(out, &id, Item::Added { session: id.clone(), frame });
     }
 
     pub(crate) fn wait(
@@ -140,11 +186,8 @@ impl Router {
     }
 
     /// Looks again at who waits for a tree, after something in it has come to rest or left.
-    fn tree_rests(&mut self, out: &mut Vec<Effect>, root: &SessionId) {
-        let waiting = |live: &&Session| live.root == *root && !live.tree_waits.is_empty();
-        let waiting: Vec<_> = self.sessions.values().filter(waiting).collect();
-        let ids: Vec<_> = waiting.into_iter().map(|live| live.agent.id().clone()).collect();
-        for id in ids {
+    pub(crate) fn tree_rests(&mut self, out: &mut Vec<Effect>, root: &SessionId) {
+        for id in self.with_descendants(root) {
             let waits = self.sessions.get_mut(&id).map(|live| std::mem::take(&mut live.tree_waits));
             for asked in waits.unwrap_or_default() {
                 self.wait(out, &id, asked, true);
@@ -156,11 +199,9 @@ impl Router {
     pub(crate) fn with_descendants(&self, id: &SessionId) -> Vec<SessionId> {
         let mut found = vec![id.clone()];
         let mut at = 0;
-        while let Some(parent) = found.get(at).cloned() {
-            let mut children: Vec<_> =
-                self.sessions.values().filter(|live| live.works_for(&parent)).collect();
-            children.sort_by_key(|live| live.life);
-            found.extend(children.into_iter().map(|live| live.agent.id().clone()));
+        while let Some(next) = found.get(at) {
+            let children = self.sessions.get(next).map(|live| live.children.clone());
+            found.extend(children.unwrap_or_default());
             at += 1;
         }
         found.reverse();
@@ -188,79 +229,6 @@ impl Router {
         self.ask(out, question, Pending::Read { asked, last_seq: last_seq(released) });
     }
 
-    /// Ends sessions in the time of a teardown; each leaves once its log is closed and durable.
-    pub(crate) fn dispose(&mut self, out: &mut Vec<Effect>, now: u64, ids: &[SessionId]) {
-        let mut all: Vec<SessionId> = Vec::new();
-        for id in ids {
-            all.extend(self.with_descendants(id));
-        }
-        let mut seen = HashSet::new();
-        all.retain(|id| seen.insert(id.clone()));
-        for id in &all {
-            out.push(Effect::TerminateTools {
-                session: id.clone(),
-                kill_after_ms: TEARDOWN_KILL_MS,
-            });
-            self.with_agent(out, now, id, |agent, effects| {
-                agent.dispose(effects, now, TEARDOWN_DRAIN_MS)
-            });
-        }
-    }
-
-    /// The session's last item has been shown: it leaves the registries. `failure` says why its log is not
-    /// closed.
-    pub(crate) fn left(&mut self, out: &mut Vec<Effect>, id: &SessionId, failure: Option<&str>) {
-        self.close_asks_of(out, id);
-        let jobs = self.sessions.get(id).is_some_and(|live| !live.agent.log().jobs().is_empty());
-        if jobs {
-            let frame = Frame::notice("session/jobs", Some(id.clone()), r#"{"jobs":[]}"#);
-            self.notice(out, id, Topic::Jobs, frame);
-        }
-        let frame = Frame::notice("session/removed", Some(id.clone()), r#"{"why":"disposed"}"#);
-        self.notice(out, id, Topic::Sessions, frame);
-        let Some(session) = self.sessions.remove(id) else { return };
-        let Session { agent, owner, root, door, waits, tree_waits, closes, waiting, .. } = session;
-        if let Some(open) = self.by_door.get_mut(&door) {
-            *open = open.saturating_sub(1);
-        }
-        out.push(Effect::ForgetTools { session: id.clone() });
-        out.push(Effect::Release { session: id.clone() });
-        let unbegun = waiting.into_iter().flatten().map(|(asked, _)| asked);
-        for asked in waits.into_iter().chain(tree_waits).chain(unbegun) {
-            self.refuse(out, &asked, &disposed(id));
-        }
-        for asked in closes {
-            self.give(out, asked.connection, Frame::reply(&asked.frame, None, "{}"));
-        }
-        if root == *id {
-            self.release.forget(id);
-        }
-        if let Some(why) = failure.or(agent.broken()) {
-            if let Some(peer) = owner.and_then(|owner| self.peers.get_mut(&owner)) {
-                peer.failures.push(why.to_owned());
-            }
-            if let Some(ending) = &mut self.ending {
-                ending.failures.push(why.to_owned());
-            }
-        }
-        self.tree_rests(out, &root);
-        if let Some(parent) = agent.header().parent_session.clone() {
-            self.leave_behind_children(out, &parent);
-        }
-        if let Some(owner) = owner {
-            self.finish_teardown(out, owner);
-        }
-        self.finish_ending(out);
-    }
-
-    /// A session whose agent is disposed leaves once all that worked for it have left (L-72).
-    fn leave_behind_children(&mut self, out: &mut Vec<Effect>, id: &SessionId) {
-        let ended = self.sessions.get(id).is_some_and(|live| live.ended);
-        if ended && !self.sessions.values().any(|live| live.works_for(id)) {
-            self.push_item(out, id, Item::Left { session: id.clone() });
-        }
-    }
-
     pub(crate) fn happened(
         &mut self,
         out: &mut Vec<Effect>,
@@ -282,16 +250,25 @@ impl Router {
         let session = self.sessions.get_mut(id)?;
         let mut effects = Vec::new();
         let result = act(&mut session.agent, &mut effects);
+        // What an effect leads to at once comes behind all the others: they stand in the order of the log.
+        let mut next = Vec::new();
         for effect in effects {
-            self.perform(out, now, id, effect);
+            next.extend(self.perform(out, id, effect));
         }
-        if self.sessions.get(id).is_some_and(|live| live.run.is_some()) {
-            self.run_rests(out, now, id);
+        for happened in next {
+            self.happened(out, now, id, happened);
         }
+        self.run_rests(out, now, id);
         Some(result)
     }
 
-    fn perform(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId, effect: agent::Effect) {
+    /// Gives what has happened by that, if it is known at once.
+    fn perform(
+        &mut self,
+        out: &mut Vec<Effect>,
+        id: &SessionId,
+        effect: agent::Effect,
+    ) -> Option<Happened> {
         match effect {
             agent::Effect::Append(event) => self.append(out, id, event),
             agent::Effect::Live(live) => self.live(out, id, live),
@@ -317,22 +294,22 @@ impl Router {
                 if self.undefer(id, token) {
                     let error = Some(("AbortError", "ABORTED"));
                     let outcome = ToolOutcome::error("tool call aborted", error);
-                    self.happened(out, now, id, Happened::ToolEnded(token, outcome));
-                } else {
-                    out.push(Effect::StopTool { session: id.clone(), token });
+                    return Some(Happened::ToolEnded(token, outcome));
                 }
+                out.push(Effect::StopTool { session: id.clone(), token });
             }
             agent::Effect::Judge { token, call } => {
                 out.push(Effect::Judge { session: id.clone(), token, call });
             }
-            agent::Effect::Ask(approval) => self.open_approval(out, now, id, approval),
+            agent::Effect::Ask(approval) => return self.open_approval(out, id, approval),
             agent::Effect::Disposed => {
                 if let Some(live) = self.sessions.get_mut(id) {
-                    live.ended = true;
+                    live.stage = Stage::Ended;
                 }
                 self.leave_behind_children(out, id);
             }
         }
+        None
     }
 
     fn append(&mut self, out: &mut Vec<Effect>, id: &SessionId, event: Event) {

@@ -8,7 +8,7 @@ use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{agent::Status, ports::Page};
 
 use crate::{
-    Effect, Question,
+    Effect, Question, Reach,
     answers::{Pending, READ_BYTES_MAX},
     asks::OpenAsk,
     peer::{Asked, Peer, Pull, Subscription},
@@ -33,50 +33,60 @@ impl Router {
             },
             Scope::All | Scope::Owned | Scope::Host => None,
         };
-        let id = self.chance.uuid();
-        let subscription = Subscription { id: id.clone(), scope, session, topics };
         let me = asked.connection;
-        let Some(peer) = self.peers.get_mut(&me) else { return };
-        if scope != Scope::Owned {
-            self.broad.insert(me);
-        }
+        let Some(peer) = self.peers.get(&me) else { return };
         if peer.subscriptions.len() >= SUBSCRIPTIONS_MAX {
             let text = format!("a connection has {SUBSCRIPTIONS_MAX} subscriptions at most");
             let failure = Failure::new(Code::Overloaded, text).with("limit", "subscriptions");
             return self.refuse(out, &asked, &failure);
         }
-        peer.subscriptions.push(subscription);
+        let id = self.chance.uuid();
+        let subscription = Subscription { id, scope, session, topics };
+        let body = self.baseline(me, peer.facts.reach, &subscription).to_string();
+        if let Some(peer) = self.peers.get_mut(&me) {
+            peer.subscriptions.push(subscription);
+        }
+        if scope != Scope::Owned {
+            self.broad.insert(me);
+        }
+        self.give(out, me, Frame::reply(&asked.frame, None, body));
+    }
 
-        let mut sessions: Vec<_> = self.sessions.values().collect();
+    /// Everything that the subscription is about, as far as it has been shown (B-106, B-107).
+    fn baseline(&self, me: ConnectionId, reach: Reach, subscription: &Subscription) -> Value {
+        // One that is named is known to whoever names it; others are announced in their turn.
+        let named = matches!(subscription.scope, Scope::Session | Scope::Tree);
+        let seen =
+            |live: &&Session| subscription.covers(me, reach, live) && (named || live.announced);
+        let mut sessions: Vec<_> = self.sessions.values().filter(seen).collect();
         sessions.sort_by_key(|session| session.life);
-        let sees = |session: &Session| {
-            self.peers.get(&me).is_some_and(|peer| {
-                let (id, topic) = (session.agent.id(), Topic::Events);
-                peer.watches(me, id, &session.root, session.owner, topic)
-            })
+        let about = |topic: Topic| {
+            let wanted = subscription.topics.contains(&topic);
+            sessions.iter().filter(move |_| wanted)
         };
-        sessions.retain(|session| sees(session));
+        let shown = |ask: &&OpenAsk| {
+            ask.shown && about(Topic::Asks).any(|session| *session.agent.id() == ask.session)
+        };
+        let asks: Vec<_> = self.open_asks.iter().filter(shown).map(OpenAsk::baseline).collect();
         let rows: Vec<_> = sessions.iter().map(|session| Baseline::of(session)).collect();
-        let asks = self.open_asks.iter().filter(|ask| {
-            ask.shown && sessions.iter().any(|session| *session.agent.id() == ask.session)
-        });
-        let asks: Vec<_> = asks.map(OpenAsk::baseline).collect();
-        let about = |session: &Session, member: &str, value: Value| json!({ "sessionId": session.agent.id().as_str(), member: value });
-        let queued = sessions.iter().filter(|session| !session.agent.inbox().is_empty());
-        let queues: Vec<_> =
-            queued.map(|session| about(session, "items", projections::queue(session))).collect();
-        let working = sessions.iter().filter(|session| !session.agent.log().jobs().is_empty());
-        let jobs: Vec<_> =
-            working.map(|session| about(session, "jobs", projections::jobs(session))).collect();
-        let body = json!({
-            "subscription": id,
+        let queues: Vec<_> = about(Topic::Queue)
+            .filter(|session| !session.queue.is_empty())
+            .map(|session| json!({ "sessionId": session.agent.id().as_str(), "items": &*session.queue }))
+            .collect();
+        let jobs: Vec<_> = about(Topic::Jobs)
+            .filter(|session| !session.jobs.is_empty())
+            .map(|session| {
+                let jobs = projections::shown(&session.jobs);
+                json!({ "sessionId": session.agent.id().as_str(), "jobs": jobs })
+            })
+            .collect();
+        json!({
+            "subscription": subscription.id,
             "sessions": rows,
             "asks": asks,
             "queues": queues,
             "jobs": jobs,
         })
-        .to_string();
-        self.give(out, me, Frame::reply(&asked.frame, None, body));
     }
 
     pub(crate) fn unsubscribe(&mut self, out: &mut Vec<Effect>, asked: &Asked, subscription: &str) {
@@ -106,41 +116,76 @@ impl Router {
                     self.give(out, me, frame.clone());
                 }
             }
+            Item::Added { session, frame } => {
+                if let Some(live) = self.sessions.get_mut(&session) {
+                    live.announced = true;
+                }
+                self.show(out, Item::Notice { session, topic: Topic::Sessions, frame });
+            }
+            Item::Queue { session, queue } => {
+                let watchers = self.watchers(&session, Topic::Queue);
+                if !watchers.is_empty() {
+                    let body = json!({ "items": &*queue }).to_string();
+                    self.tell(out, &watchers, &session, "session/queue", body);
+                }
+                if let Some(live) = self.sessions.get_mut(&session) {
+                    live.queue = queue;
+                }
+            }
+            Item::Jobs { session, jobs } => {
+                let watchers = self.watchers(&session, Topic::Jobs);
+                if !watchers.is_empty() {
+                    let body = json!({ "jobs": projections::shown(&jobs) }).to_string();
+                    self.tell(out, &watchers, &session, "session/jobs", body);
+                }
+                if let Some(live) = self.sessions.get_mut(&session) {
+                    live.jobs = jobs;
+                }
+            }
             Item::AskOpened { session, ask, body } => {
                 // It may be over before it was shown; then nobody hears of it.
                 let Some(open) = self.open_asks.iter_mut().find(|open| open.id == ask) else {
                     return;
                 };
                 open.shown = true;
-                for me in self.watchers(&session, Topic::Asks) {
-                    let frame =
-                        Frame::notice("ask/opened", Some(session.clone()), Arc::clone(&body));
-                    self.give(out, me, frame);
-                }
+                let watchers = self.watchers(&session, Topic::Asks);
+                self.tell(out, &watchers, &session, "ask/opened", body);
             }
             Item::Status { session, status } => {
                 let Some(live) = self.sessions.get_mut(&session) else { return };
                 live.running = status == Status::Running;
                 let word = if live.running { "running" } else { "idle" };
                 let body = json!({ "status": word }).to_string();
-                let frame = Frame::notice("session/status", Some(session.clone()), body);
-                for me in self.watchers(&session, Topic::Status) {
-                    self.give(out, me, frame.clone());
-                }
+                let watchers = self.watchers(&session, Topic::Status);
+                self.tell(out, &watchers, &session, "session/status", body);
             }
             Item::Reply { connection, reply, .. } => self.give(out, connection, reply),
             Item::Left { session } => self.left(out, &session, None),
         }
     }
 
-    pub(crate) fn watchers(&self, session: &SessionId, topic: Topic) -> Vec<ConnectionId> {
+    fn tell(
+        &mut self,
+        out: &mut Vec<Effect>,
+        watchers: &[ConnectionId],
+        session: &SessionId,
+        name: &str,
+        body: impl Into<Arc<str>>,
+    ) {
+        let frame = Frame::notice(name, Some(session.clone()), body);
+        for me in watchers {
+            self.give(out, *me, frame.clone());
+        }
+    }
+
+    fn watchers(&self, session: &SessionId, topic: Topic) -> Vec<ConnectionId> {
         let Some(live) = self.sessions.get(session) else { return Vec::new() };
         let owner = live.owner.filter(|owner| !self.broad.contains(owner));
         let candidates = self.broad.iter().copied().chain(owner);
         candidates
             .filter(|me| {
                 let peer = self.peers.get(me);
-                peer.is_some_and(|peer| peer.watches(*me, session, &live.root, live.owner, topic))
+                peer.is_some_and(|peer| peer.watches(*me, live, topic))
             })
             .collect()
     }

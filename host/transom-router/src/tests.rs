@@ -1,21 +1,27 @@
 //! Stories of the router: what doors ask, what they are shown, and when.
 
+mod asks;
+mod delegations;
+mod forks;
+mod questions;
 mod release_order;
 mod requests;
+mod settings;
 mod slow_peers;
+mod subscriptions;
 mod teardown;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 use serde_json::{Value, json};
 use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
     chunk::{Chunk, Finish},
-    permissions::Mode,
+    permissions::{Access, Mode},
     ports::{
-        Append, AskRefused, Commit, DelegationEvent, Judgement, Page, RetryPolicy, Route, Served,
-        StoredSession, ToolOutcome,
+        Append, AskRefused, Commit, Delegation, DelegationEvent, Judgement, Page, RetryPolicy,
+        Route, Served, StoredSession, ToolOutcome, Wanted,
     },
 };
 
@@ -46,11 +52,33 @@ struct House {
     quiet: Option<Vec<String>>,
     /// What calls that are judged come to, in order; without any, they run.
     judgements: VecDeque<Judgement>,
+    /// Whether the calls of a message may overlap.
+    parallel: bool,
+    /// Answers to the router's questions that are kept back, where they are.
+    held: Option<VecDeque<Event>>,
+    connected: Vec<u64>,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
     /// What questions have come to.
     answers: Vec<(QuestionId, Result<String, AskRefused>)>,
     next: u64,
+}
+
+fn host() -> HostFacts {
+    HostFacts {
+        version: "0".into(),
+        directory: "/host".into(),
+        doors: vec!["sdk".to_owned()],
+        route: Route {
+            provider: Some("p".to_owned()),
+            model: Some("m".to_owned()),
+            ..Route::default()
+        },
+        sessions_max: 1000,
+        always_answered: false,
+        ceiling: Mode::DangerFullAccess,
+        workspaces: Vec::new(),
+    }
 }
 
 fn facts(reach: Reach) -> Facts {
@@ -69,20 +97,10 @@ impl House {
     }
 
     fn with(config: AgentConfig) -> House {
-        let host = HostFacts {
-            version: "0".into(),
-            directory: "/host".into(),
-            doors: vec!["sdk".to_owned()],
-            route: Route {
-                provider: Some("p".to_owned()),
-                model: Some("m".to_owned()),
-                ..Route::default()
-            },
-            sessions_max: 1000,
-            always_answered: false,
-            ceiling: Mode::DangerFullAccess,
-            workspaces: Vec::new(),
-        };
+        House::of(host(), config)
+    }
+
+    fn of(host: HostFacts, config: AgentConfig) -> House {
         House {
             router: Router::new(host, config, [3; 32]),
             stored: Vec::new(),
@@ -99,6 +117,9 @@ impl House {
             quiesced: Vec::new(),
             quiet: None,
             judgements: VecDeque::new(),
+            parallel: false,
+            held: None,
+            connected: Vec::new(),
             delegated: Vec::new(),
             answers: Vec::new(),
             next: 0,
@@ -116,6 +137,7 @@ impl House {
     }
 
     fn connect(&mut self, connection: u64, facts: Facts) {
+        self.connected.push(connection);
         self.happen(Event::Connected { connection: ConnectionId(connection), facts });
     }
 
@@ -123,6 +145,34 @@ impl House {
         let topics = ["events", "status", "sessions", "errors", "inbox"];
         self.ask(connection, "events/subscribe", None, json!({ "scope": scope, "topics": topics }));
         self.told();
+    }
+
+    /// Subscribes to everything there is. Gives the baseline.
+    fn watch_all(&mut self, connection: u64, scope: &str, session: Option<&str>) -> Value {
+        let topics = [
+            "events",
+            "status",
+            "sessions",
+            "errors",
+            "inbox",
+            "subagents",
+            "asks",
+            "jobs",
+            "queue",
+            "projections",
+        ];
+        let body = json!({ "scope": scope, "topics": topics });
+        self.ask(connection, "events/subscribe", session, body);
+        self.told();
+        self.body(connection, "events/subscribe")
+    }
+
+    /// The body of the last frame of that name that a peer was given.
+    fn body(&self, connection: u64, name: &str) -> Value {
+        let mut given = self.frames.iter().rev();
+        let (_, frame) =
+            given.find(|(to, frame)| *to == connection && &*frame.name == name).unwrap();
+        serde_json::from_str(&frame.body).unwrap()
     }
 
     fn ask(&mut self, connection: u64, name: &str, session: Option<&str>, body: Value) {
@@ -164,6 +214,8 @@ impl House {
                 None
             }
             Effect::Append(append) => {
+                let before = self.log.iter().filter(|before| before.session == append.session);
+                assert_eq!(append.seq, before.count() as u64, "a log has no gaps: {}", append.text);
                 self.appended = append.number;
                 self.log.push(append);
                 None
@@ -186,7 +238,14 @@ impl House {
                         Answer::Directory((!path.contains("missing")).then_some(path))
                     }
                 };
-                Some(Event::Answered { ask, answer })
+                let answered = Event::Answered { ask, answer };
+                match &mut self.held {
+                    None => Some(answered),
+                    Some(held) => {
+                        held.push_back(answered);
+                        None
+                    }
+                }
             }
             Effect::Assemble { session, token, .. } => {
                 let assembly = Assembly {
@@ -198,7 +257,7 @@ impl House {
                 Some(Event::Happened { session, happened: Happened::Assembled(token, assembly) })
             }
             Effect::PlanCalls { session, token, calls } => {
-                let plan = Happened::Planned(token, vec![false; calls.len()]);
+                let plan = Happened::Planned(token, vec![self.parallel; calls.len()]);
                 Some(Event::Happened { session, happened: plan })
             }
             Effect::CallModel { session, token, .. } => {
@@ -251,6 +310,13 @@ impl House {
         None
     }
 
+    /// Gives the answers that were kept back, and keeps none back any more.
+    fn answer_held(&mut self) {
+        for answer in self.held.take().into_iter().flatten() {
+            self.happen(answer);
+        }
+    }
+
     fn commit(&mut self) {
         self.committed = self.appended;
         self.happen(Event::Committed(Commit::Through(self.committed)));
@@ -285,6 +351,79 @@ impl House {
         self.calls.pop();
     }
 
+    /// The model calls tools of these ids and names.
+    fn call(&mut self, calls: &[(&str, &str)]) {
+        for (index, (id, name)) in (0..).zip(calls) {
+            self.chunk(Chunk::ToolCallDelta {
+                index,
+                id: (*id).to_owned(),
+                name: Some((*name).to_owned()),
+                arguments_delta: "{}".to_owned(),
+            });
+        }
+        self.chunk(Chunk::Finish { reason: Finish::ToolCalls });
+        self.calls.pop();
+    }
+
+    /// The oldest call of a session that runs comes to its end.
+    fn tool_of(&mut self, session: &str, outcome: ToolOutcome) {
+        let at = self.tools.iter().position(|(of, _)| of.as_str() == session).unwrap();
+        let (session, token) = self.tools.remove(at);
+        self.happen(Event::Happened { session, happened: Happened::ToolEnded(token, outcome) });
+    }
+
+    /// A call of `parent` hands work on.
+    fn delegate(&mut self, run: u64, parent: &str) {
+        let delegation = Delegation {
+            parent: parent.into(),
+            description: "look".to_owned(),
+            prompt: "look closely".to_owned(),
+            access: Access::FULL,
+        };
+        self.happen(Event::Delegate { run: RunId(run), delegation });
+    }
+
+    /// The child of a run that has begun.
+    fn child(&self, run: u64) -> String {
+        let started = self.delegated.iter().find_map(|(of, event)| match event {
+            DelegationEvent::Started { child } if of.0 == run => Some(child.to_string()),
+            _ => None,
+        });
+        started.unwrap()
+    }
+
+    /// How a run has come out: its stop reason, or why there was none.
+    fn outcome(&self, run: u64) -> Option<String> {
+        self.delegated.iter().find_map(|(of, event)| match event {
+            DelegationEvent::Ended { stop_reason, .. } if of.0 == run => Some(stop_reason.clone()),
+            DelegationEvent::Refused(why) if of.0 == run => Some(why.clone()),
+            _ => None,
+        })
+    }
+
+    /// Types of a session's events, in the order of its log.
+    fn kinds(&self, session: &str) -> Vec<String> {
+        let of = self.log.iter().filter(|append| append.session.as_str() == session);
+        of.map(|append| append.kind.to_string()).collect()
+    }
+
+    /// Ends everything, however the story has left it.
+    fn end(&mut self) {
+        self.answer_held();
+        self.happen(Event::Shutdown);
+        // Each round ends one more generation of a tree.
+        for _ in 0..20 {
+            self.commit();
+            for (session, token, _) in mem::take(&mut self.timers) {
+                self.happen(Event::Happened { session, happened: Happened::Timer(token) });
+            }
+        }
+        assert!(self.quiet.is_some(), "not everything comes to its end");
+        for connection in mem::take(&mut self.connected) {
+            self.happen(Event::Disconnected { connection: ConnectionId(connection) });
+        }
+    }
+
     fn tool(&mut self, outcome: ToolOutcome) {
         let (session, token) = self.tools.remove(0);
         self.happen(Event::Happened { session, happened: Happened::ToolEnded(token, outcome) });
@@ -298,6 +437,28 @@ impl House {
     fn done(&mut self) -> String {
         std::mem::take(&mut self.deeds).join("\n")
     }
+}
+
+/// Every story ends with a host that remembers nothing of it.
+impl Drop for House {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.end();
+            assert_eq!(self.router.remembered(), []);
+        }
+    }
+}
+
+/// A call that somebody has to decide about.
+fn wanted() -> Judgement {
+    Judgement::Ask(Box::new(Wanted {
+        reason: Some("rule".to_owned()),
+        granted: Access::FULL,
+        rejected: ToolOutcome::error("rejected", None),
+        cancelled: ToolOutcome::error("cancelled", None),
+        unavailable: ToolOutcome::error("unavailable", None),
+        begun: false,
+    }))
 }
 
 fn served() -> Served {
@@ -323,8 +484,21 @@ fn line(frame: &Frame) -> String {
         FrameKind::Notice if &*frame.name == "session/status" => {
             format!("{} {session}", body["status"].as_str().unwrap())
         }
-        FrameKind::Notice => format!("{} {session}", frame.name).trim_end().to_owned(),
-        FrameKind::Reply => format!("reply {}", frame.name),
+        FrameKind::Notice => {
+            let said = match &*frame.name {
+                "ask/opened" => body["kind"].as_str().unwrap().to_owned(),
+                "ask/closed" => body["outcome"].as_str().unwrap().to_owned(),
+                "subagent/finished" => body["stopReason"].as_str().unwrap().to_owned(),
+                "session/queue" => words(&body["items"], "placement"),
+                "session/jobs" => words(&body["jobs"], "status"),
+                _ => String::new(),
+            };
+            format!("{} {session} {said}", frame.name).trim_end().to_owned()
+        }
+        FrameKind::Reply => {
+            let receipt = body["receipt"].as_str().unwrap_or_default();
+            format!("reply {} {receipt}", frame.name).trim_end().to_owned()
+        }
         FrameKind::Failure => {
             format!(
                 "failure {} {}: {}",
@@ -334,5 +508,21 @@ fn line(frame: &Frame) -> String {
             )
         }
         FrameKind::Request => format!("request {}", frame.name),
+    }
+}
+
+/// One member of each item of a list.
+fn words(list: &Value, member: &str) -> String {
+    let items = list.as_array().unwrap().iter();
+    let words: Vec<_> = items.map(|item| item[member].as_str().unwrap()).collect();
+    format!("[{}]", words.join(" "))
+}
+
+/// The lines stand in this order, whatever stands between them.
+#[track_caller]
+fn in_order(told: &str, lines: &[&str]) {
+    let mut rest = told.lines();
+    for line in lines {
+        assert!(rest.any(|told| told.ends_with(line)), "{line}: in its place of\n{told}");
     }
 }

@@ -118,7 +118,7 @@ fn a_stored_session_can_be_exported() {
     let store = store(&bench.place);
     assert_snapshot!(shown(&bench.place, &["export", "nobody", "--store", text(&store)]), @r#"
     exit 1
-    stderr: transom: session "nobody" is not in the store <place>/home/sessions/transom.db
+    stderr: transom: session "nobody" is not in the store <place>/home/sessions
     "#);
     assert_snapshot!(shown(&bench.place, &["export", "main", "--store", "nowhere.db"]), @r#"
     exit 1

@@ -1,15 +1,23 @@
 //! `kill -9` in the middle of a turn: whatever a client was shown is in the store (design §2, rule 5), the store is
 //! whole, and the next process goes on with it.
 
-use std::{fs::File, io::Read as _, sync::mpsc, thread};
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+};
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
-    bench::{Bench, export},
+    bench::{Bench, configuration, export},
     client::{error, event_text},
     model_server::{Piece, Reply, delta, event, finish, usage},
+    place::text,
+    vector::parse,
     wire::PATIENCE,
 };
 
@@ -88,4 +96,62 @@ fn killed(mut bench: Bench, shown_min: usize) {
     assert_eq!(bench.client.shut_down(), 0);
     assert_eq!(export(&bench.place, "main"), stored, "nobody touched it");
     assert!(export(&bench.place, "other").len() > 1);
+}
+
+/// S-217, L-85: what a client can read below the session root when the program has ended.
+#[test]
+fn form_a_leaves_a_log_for_each_session() {
+    let mut bench = Bench::ready();
+    let arguments = json!({"command": "printf %s \"$DSH_SESSION_JSONL\"", "description": "Where"});
+    let call = json!({"tool_calls": [{
+        "index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "bash", "arguments": arguments.to_string()},
+    }]});
+    bench.model.on("TOOL", Reply::events(&[delta(call), finish("tool_calls"), usage()]));
+    bench.client.turn("a/b", "PROMPT: TOOL");
+    assert_eq!(bench.client.shut_down(), 0);
+
+    let logs = logs(&bench.place.sessions());
+    let [log] = &logs[..] else { panic!("one session has one log: {logs:?}") };
+    let directory = log.parent().and_then(Path::file_name).expect("a directory");
+    assert_eq!(directory, "a~002Fb");
+    let bytes = fs::read(log).expect("the log");
+    assert_eq!(bytes[..4], [0x28, 0xb5, 0x2f, 0xfd], "it is compressed");
+    let events = bench.client.events("a/b");
+    let result = events.iter().find(|event| event["type"] == "tool/result").expect("a result");
+    assert_eq!(
+        result["data"]["message"]["content"][0]["content"][0]["text"],
+        text(log),
+        "commands are told where it is"
+    );
+
+    let configuration = configuration("coding.yml");
+    let mut bench = Bench::launched(|form| form.env("DSH_CORDIS_CONFIG", configuration));
+    bench.shake_hands();
+    bench.client.turn("main", "PROMPT: PLAIN");
+    assert_eq!(bench.client.shut_down(), 0);
+    let logs = self::logs(&bench.place.sessions());
+    let [log] = &logs[..] else { panic!("one session has one log: {logs:?}") };
+    assert!(log.ends_with("main/session.jsonl"), "{log:?}");
+    let lines: Vec<Value> = fs::read_to_string(log)
+        .expect("it is not compressed")
+        .lines()
+        .map(|line| parse(line).expect("records are JSON"))
+        .collect();
+    assert_eq!(
+        (&lines[0]["type"], &lines[0]["id"], &lines[0]["cwd"]),
+        (&"session".into(), &"main".into(), &text(&bench.place.cwd).into())
+    );
+    assert_eq!(lines[1..], bench.client.events("main"), "two deltas are not packed");
+}
+
+/// All logs below a session root.
+fn logs(root: &Path) -> Vec<PathBuf> {
+    let entries = |directory: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(directory).expect("a directory");
+        entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect()
+    };
+    let sessions = entries(root).into_iter().flat_map(|project| entries(&project));
+    let files = sessions.flat_map(|session| fs::read_dir(session).expect("a directory"));
+    files.map(|file| file.expect("a file").path()).collect()
 }

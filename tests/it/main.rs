@@ -15,6 +15,7 @@ mod support;
 mod cli;
 mod conformance;
 mod durability;
+mod governance_rows;
 mod hostile;
 mod pages;
 mod vectors;

@@ -62,7 +62,11 @@ fn run(page: &str) {
                 ran += 1;
             }
             "text" => {
-                assert!(said.starts_with(&block.text), "the page says\n{}but it is\n{said}", block.text);
+                assert!(
+                    said.starts_with(&block.text),
+                    "the page says\n{}but it is\n{said}",
+                    block.text
+                );
             }
             _ => {}
         }

@@ -35,8 +35,14 @@ use crate::support::{
     wire::Wire,
 };
 
-/// What the configurations under `vectors/sdk/launch` let the model call.
-const TOOLS: [&str; 1] = ["bash"];
+/// What `launch/shell.yml` lets the model call: the bundled default of the baseline, as far as it is here.
+const SHELL: [&str; 4] = ["bash", "job_kill", "job_list", "job_output"];
+
+/// What `launch/coding.yml` lets the model call.
+const CODING: [&str; 6] = ["bash", "edit", "read", "subagent", "todo_write", "write"];
+
+/// Recordings that were made with the coding agent; all others with the bundled default.
+const CODING_AGENT: [&str; 1] = ["v0.1.0rc6.prompt-subagent.jsonl"];
 
 const KEY: &str = "sk-mock";
 
@@ -82,6 +88,7 @@ vectors! {
     base_prompt_image = "v0.1.0rc6.prompt-image.jsonl",
     base_prompt_plain = "v0.1.0rc6.prompt-plain.jsonl",
     base_prompt_reasoning = "v0.1.0rc6.prompt-reasoning.jsonl",
+    base_prompt_subagent = "v0.1.0rc6.prompt-subagent.jsonl",
     base_prompt_tool_call = "v0.1.0rc6.prompt-tool-call.jsonl",
     base_prompt_utf8 = "v0.1.0rc6.prompt-utf8.jsonl",
     base_same_session_id_new_process = "v0.1.0rc6.same-session-id-new-process.jsonl",
@@ -121,14 +128,13 @@ vectors! {
 }
 
 /// Files that are played elsewhere, and why.
-const ELSEWHERE: [(&str, &str); 7] = [
+const ELSEWHERE: [(&str, &str); 6] = [
     ("client.python-sdk-0.1.0rc6.jsonl", "vectors/clients.rs"),
     ("client.python-sdk-0.2.1rc2.jsonl", "vectors/clients.rs"),
     ("client.typescript-0.0.1-rc.1.jsonl", "vectors/clients.rs"),
     ("v0.1.0rc6.launch.jsonl", "vectors/launch.rs"),
     ("v0.2.1rc2.launch.jsonl", "vectors/launch.rs"),
-    ("v0.1.0rc6.prompt-subagent.jsonl", "needs subagents (decision 36)"),
-    ("v0.2.1rc2.prompt-subagent.jsonl", "needs subagents (decision 36)"),
+    ("v0.2.1rc2.prompt-subagent.jsonl", "its child outlives the call and takes further messages (L-72, L-103)"),
 ];
 
 #[test]
@@ -181,7 +187,7 @@ fn play_one(file: &str, way: Way, departures: &[Departure]) -> Result<Played, St
     let place = Place::new();
     // The directory that a recording changes to.
     fs::create_dir(place.cwd.join("sub")).expect("a directory");
-    let launch = launch(&lines, &place, &model);
+    let launch = launch(file, &lines, &place, &model);
     if file.contains("same-session-id") || file.contains("resume-wait") {
         live_once(way, &place, &model, &launch);
     }
@@ -203,16 +209,22 @@ fn play_one(file: &str, way: Way, departures: &[Departure]) -> Result<Played, St
 struct Start {
     launch: Launch,
     key: Option<String>,
+    tools: &'static [&'static str],
+    /// What the provider is set to; its own without it.
+    effort: Option<&'static str>,
+    shell_timeout_ms: u64,
 }
 
-fn launch(lines: &[Line], place: &Place, model: &ModelServer) -> Start {
+fn launch(file: &str, lines: &[Line], place: &Place, model: &ModelServer) -> Start {
     let Some((argv, env)) = lines.iter().find_map(|line| match &line.what {
         What::Meta { argv, env } => Some((argv, env)),
         _ => None,
     }) else {
         panic!("a vector begins by saying how the runtime was started");
     };
-    let config = workspace().join("tests/vectors/sdk/launch/shell.yml");
+    let coding = CODING_AGENT.contains(&file);
+    let config = if coding { "coding.yml" } else { "shell.yml" };
+    let config = workspace().join("tests/vectors/sdk/launch").join(config);
     let fill = |value: &str| {
         value
             .replace("<config>", text(&config))
@@ -227,7 +239,9 @@ fn launch(lines: &[Line], place: &Place, model: &ModelServer) -> Start {
         launch = launch.env(name, fill(value));
     }
     let key = env.get("DEEPSEEK_API_KEY").map(|key| fill(key));
-    Start { launch, key }
+    let tools = if coding { &CODING[..] } else { &SHELL };
+    let (effort, shell_timeout_ms) = if coding { (Some("max"), 60_000) } else { (None, 120_000) };
+    Start { launch, key, tools, effort, shell_timeout_ms }
 }
 
 fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn Wire> {
@@ -243,7 +257,9 @@ fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn 
         source,
         base_url: model.base_url(),
         key: start.key.clone(),
-        tools: &TOOLS,
+        tools: start.tools,
+        effort: start.effort,
+        shell_timeout_ms: start.shell_timeout_ms,
         agents: agents(),
     }))
 }

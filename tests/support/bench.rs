@@ -38,7 +38,7 @@ pub fn form_a(place: &Place, model: &ModelServer) -> Launch {
 
 /// The store that form A leaves behind.
 pub fn store(place: &Place) -> PathBuf {
-    place.sessions().join("transom.db")
+    place.sessions()
 }
 
 impl Bench {

@@ -15,6 +15,8 @@ pub struct Departure {
     pub rule: String,
     pub because: String,
     file: String,
+    /// A file that `file` would mean and that is as it was recorded.
+    except: Option<String>,
     place: Where,
     /// What stands in the way's place.
     instead: Vec<Value>,
@@ -41,6 +43,9 @@ struct Raw {
     because: String,
     /// A file name; `*` at its end stands for any rest.
     file: String,
+    /// A file that `file` would mean and that is as it was recorded.
+    #[serde(default)]
+    except: Option<String>,
     lines: Option<(usize, usize)>,
     event: Option<String>,
     path: Option<String>,
@@ -96,12 +101,22 @@ fn checked(raw: Raw) -> Departure {
         }
         _ => panic!("{name}: a departure names `lines`, or `event` and `path`"),
     };
-    Departure { rule: raw.rule, because: raw.because, file: raw.file, place, instead }
+    Departure {
+        rule: raw.rule,
+        because: raw.because,
+        file: raw.file,
+        except: raw.except,
+        place,
+        instead,
+    }
 }
 
 impl Departure {
     /// Whether it speaks of this file.
     pub fn means(&self, file: &str) -> bool {
+        if self.except.as_deref() == Some(file) {
+            return false;
+        }
         match self.file.strip_suffix('*') {
             Some(start) => file.starts_with(start),
             None => self.file == file,

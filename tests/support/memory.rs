@@ -27,7 +27,7 @@ use transom_model::{
 };
 use transom_router::{HostFacts, Reach, Router};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{Options, Registry};
+use transom_tools::{JobLimits, Options, Registry};
 
 use super::{
     place::{Place, text},
@@ -42,6 +42,9 @@ pub struct Setup<'a> {
     pub key: Option<String>,
     /// The tools that the model may call.
     pub tools: &'a [&'a str],
+    /// What the provider is set to where a route names none.
+    pub effort: Option<&'a str>,
+    pub shell_timeout_ms: u64,
     pub agents: AgentConfig,
 }
 
@@ -81,14 +84,21 @@ impl Memory {
         let store = Arc::new(store);
 
         let endpoint = Endpoint { base_url: Some(setup.base_url), key: setup.key.map(Key::new) };
+        let settings =
+            Settings { effort: setup.effort.map(str::to_owned), ..Settings::default() };
         let models = Providers::new(runtime.handle().clone())
-            .with(deepseek::ID, DeepSeek::new(move || endpoint.clone(), Settings::default()));
+            .with(deepseek::ID, DeepSeek::new(move || endpoint.clone(), settings));
         let path = std::env::var("PATH").unwrap_or_default();
         let environment = vec![("PATH".to_owned(), path)];
         let spill = setup.place.home.join("spill");
         let mut options =
             Options::new(runtime.handle().clone(), environment, spill, &setup.place.cwd);
         options.enabled = setup.tools.iter().map(|name| (*name).to_owned()).collect();
+        let has_jobs = setup.tools.contains(&"job_list");
+        options.jobs = has_jobs.then(JobLimits::default);
+        options.shell_timeout_ms = setup.shell_timeout_ms;
+        options.job_sink = Some(host.jobs());
+        options.subagents = Some(Arc::new(host.clone()));
         let ports = Ports {
             door_models: HashMap::new(),
             models: Arc::new(models) as Arc<dyn Models>,

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod departures;
+pub(crate) mod frames;
 pub(crate) mod memory;
 pub(crate) mod model_server;
 pub(crate) mod native;

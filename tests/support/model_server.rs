@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
-    sync::oneshot,
+    sync::{Notify, oneshot},
     time::sleep,
 };
 
@@ -94,6 +94,8 @@ pub enum Piece {
     Flood(Vec<u8>),
     /// Sends nothing until the client goes. As the first piece: not even a head.
     Silence,
+    /// Goes on once it is notified, or ends with the client.
+    Gate(Arc<Notify>),
     /// Breaks the connection off.
     Drop,
 }
@@ -484,6 +486,10 @@ async fn write(stream: &mut TcpStream, reply: &Reply) -> std::io::Result<bool> {
                 chunk(stream, bytes).await?;
             },
             Piece::Silence => left(stream, None).await?,
+            Piece::Gate(gate) => tokio::select! {
+                () = gate.notified() => {}
+                gone = left(stream, None) => gone?,
+            },
             Piece::Drop => return Ok(false),
         }
     }

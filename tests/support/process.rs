@@ -232,6 +232,11 @@ impl Process {
         Process { pid, input, lines: Some(lines), errors, errors_end, exit, ended: None, pipes }
     }
 
+    /// Its process id.
+    pub fn id(&self) -> i32 {
+        self.pid.as_raw()
+    }
+
     /// Stops listening. The pipe breaks once the program has written something more.
     pub fn close_output(&mut self) {
         self.lines = None;

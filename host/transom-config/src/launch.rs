@@ -49,6 +49,13 @@ pub struct Launch {
     pub max_tokens_as_success: bool,
     /// Built-in tools that the model is offered, sorted.
     pub tools: Vec<&'static str>,
+    /// Whether tools work in the background: `run_in_background` is in the schemas, and there may be job tools
+    /// among `tools`. Without, neither is (P-69, P-83).
+    pub jobs: bool,
+    /// Deadline of a shell command that names none (P-85).
+    pub shell_timeout_ms: u64,
+    /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
+    pub subagent_depth_max: u64,
     /// Where sessions are kept. `None`: nowhere.
     pub sessions: Option<Sessions>,
     /// Workspace of shell and file tools where a session names none; absolute.
@@ -59,9 +66,10 @@ pub struct Launch {
     pub system_prompt: Option<String>,
     /// Whether the system prompt begins by naming the harness (L-95).
     pub names_harness: bool,
-    /// Whether changing values are told to the model (L-96).
+    /// Whether changing values are told to the model (L-96). Without, the host tells it no runtime context.
     pub runtime_context: bool,
-    /// Bytes of workspace instructions that enter the prompt. `None`: none are read.
+    /// Bytes of workspace instructions that the composition lets into the prompt. No program reads them so far,
+    /// which is among `notices`.
     pub workspace_instructions_bytes_max: Option<u64>,
     /// What tools may do: what the composition says, else full access in form A, and in form B what
     /// `DSH_PERMISSION_MODE` says, else `workspace-write` (P-8).
@@ -102,9 +110,10 @@ pub struct LaunchModel {
     pub key_variable: String,
     /// Tokens that fit into one request and its answer.
     pub context_window: Option<u64>,
-    /// Output cap in tokens.
+    /// Output cap in tokens. The program applies it where a request names none; the reference logs it as a default
+    /// of the adapter.
     pub max_tokens: Option<u64>,
-    /// How hard the model is to think.
+    /// How hard the model is to think: `off`, `high` or `max`. Applied and logged like `max_tokens`.
     pub reasoning_effort: Option<String>,
 }
 

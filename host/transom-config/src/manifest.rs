@@ -12,6 +12,7 @@ use std::{
 };
 
 use serde_json::{Map, Value};
+use transom_doors::Answers;
 use transom_policy::Limits;
 
 use crate::error::{ConfigErrors, utf8};
@@ -50,10 +51,32 @@ pub const BUILT_IN_COMPONENTS: &[&str] = &["frames", "sdk"];
 pub const PROVIDERS: &[&str] = &["deepseek-official", "scripted"];
 
 /// Built-in tools there are.
-pub const TOOLS: &[&str] = &["bash", "edit", "glob", "grep", "read", "write"];
+pub const TOOLS: &[&str] = &[
+    "ask_user_question",
+    "bash",
+    "edit",
+    "glob",
+    "grep",
+    "job_kill",
+    "job_list",
+    "job_output",
+    "read",
+    "subagent",
+    "todo_write",
+    "write",
+];
+
+/// Deadline of a shell command that names none, where nothing else is said (P-85).
+pub const SHELL_TIMEOUT_MS: u64 = 120_000;
+
+/// The longest deadline of a shell command (P-85).
+pub const SHELL_TIMEOUT_MS_MAX: u64 = 600_000;
 
 /// How deep sessions may delegate where the manifest says nothing (L-67).
 pub const SUBAGENT_DEPTH_MAX: u64 = 3;
+
+/// Each level is a session with a model of its own: past this, depth is a slip.
+pub(crate) const SUBAGENT_DEPTH_MOST: u64 = 32;
 
 /// A checked manifest. Paths are as written, below the manifest's directory where they were relative.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +119,9 @@ pub struct Door {
     pub options: Map<String, Value>,
     /// Requested provider → provider that answers (decision 57).
     pub route_map: BTreeMap<String, String>,
+    /// Which approvals the door's peers answer (decision 8). `None`: what the built-in door of the component says,
+    /// else none.
+    pub answers: Option<Answers>,
     /// Numbers that replace those of the policy.
     pub limits: DoorLimits,
 }
@@ -173,8 +199,22 @@ pub struct Tools {
     pub enabled: Vec<String>,
     /// Variables that children get although the environment is scrubbed (L-84).
     pub keep_environment: Vec<String>,
+    /// Deadline of a shell command that names none (P-85).
+    pub shell_timeout_ms: u64,
     /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
     pub subagent_depth_max: u64,
+}
+
+impl Default for Tools {
+    /// All of them. `ask_user_question` too: where nobody can be asked, it says so itself (L-65).
+    fn default() -> Tools {
+        Tools {
+            enabled: TOOLS.iter().map(|&name| name.to_owned()).collect(),
+            keep_environment: Vec::new(),
+            shell_timeout_ms: SHELL_TIMEOUT_MS,
+            subagent_depth_max: SUBAGENT_DEPTH_MAX,
+        }
+    }
 }
 
 impl Manifest {

@@ -55,6 +55,8 @@ pub struct AgentConfig {
     pub permissions: Permissions,
     /// How deep delegation may go (L-67): 0 forbids it.
     pub subagent_depth_max: u64,
+    /// Whether models are told what changes around them (L-96).
+    pub runtime_context: bool,
     /// Ends of jobs never wake an agent (P-77).
     pub quiet_jobs: bool,
 }
@@ -72,6 +74,7 @@ impl Default for AgentConfig {
             inbox_messages_max: 10_000,
             permissions: Permissions::default(),
             subagent_depth_max: 3,
+            runtime_context: true,
             quiet_jobs: false,
         }
     }

@@ -210,8 +210,8 @@ impl Assembler {
     pub fn finish(self, reason: &Finish) -> (Vec<Block>, Option<TokenUsage>) {
         let cut = matches!(reason, Finish::MaxTokens);
         let blocks = self.open.into_iter().map(Open::close);
-        let blocks =
-            blocks.filter(|block| !(cut && matches!(block, Block::ToolCall { .. }))).collect();
+        let is_call = |block: &Block| matches!(block.typed().as_ref(), Block::ToolCall { .. });
+        let blocks = blocks.filter(|block| !(cut && is_call(block))).collect();
         (blocks, self.usage)
     }
 

@@ -1,7 +1,7 @@
 //! A stored log read back: folded into what an agent needs to go on, and closed where a crash had cut it
 //! (L-27, L-78 to L-80). Reading the log from disk is the store's.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::{HashMap, VecDeque}, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -224,7 +224,7 @@ struct Open {
     /// Calls of the step's message without a result, in model order.
     unanswered: Vec<String>,
     /// Where the `tool/call` of each stands.
-    started: HashMap<String, u64>,
+    started: HashMap<String, VecDeque<u64>>,
     /// Asks without a decision.
     asked: Vec<String>,
 }
@@ -260,7 +260,6 @@ pub(crate) fn fork(
         });
     }
     restored.inbox = Inbox::default();
-    restored.log.resumed = false;
     if !ends_seed {
         let event = restored.log.append(now, &Data::EndSeed {});
         restored.closers.push(event);
@@ -346,12 +345,16 @@ impl Restored {
             }
             "tool/call" => {
                 let Called { call_id } = read(envelope)?;
-                open.started.insert(call_id, seq);
+                open.started.entry(call_id).or_default().push_back(seq);
             }
             "tool/result" => {
                 let Carrying { message } = read(envelope)?;
                 if let Source::Tool { call_id } = &message.source {
-                    open.unanswered.retain(|id| id != call_id);
+                    // Ids are the provider's, and two calls of one answer may share one.
+                    if let Some(at) = open.unanswered.iter().position(|id| id == call_id) {
+                        open.unanswered.remove(at);
+                    }
+                    open.started.get_mut(call_id).and_then(VecDeque::pop_front);
                 }
                 self.surface(envelope, message)?;
             }
@@ -458,7 +461,7 @@ impl Restored {
     }
 
     /// Ends what a crash left open, with the time of the last event (L-79).
-    fn close(&mut self, open: Open) {
+    fn close(&mut self, mut open: Open) {
         let Some(turn) = open.turn else { return };
         let time = self.log.last_time();
         let step = open.step.unwrap_or_default();
@@ -466,8 +469,8 @@ impl Restored {
             let data = Data::ApprovalDecided { id, outcome: Outcome::Cancelled };
             self.closers.push(self.log.append(time, &data));
         }
-        for call_id in open.unanswered {
-            let started = open.started.get(&call_id).copied();
+        for call_id in std::mem::take(&mut open.unanswered) {
+            let started = open.started.get_mut(&call_id).and_then(VecDeque::pop_front);
             let (name, code, text) = match started {
                 None => ("ToolNotStartedError", "TOOL_NOT_STARTED", NOT_STARTED),
                 Some(_) => ("ToolOutcomeUnknownError", "TOOL_OUTCOME_UNKNOWN", OUTCOME_UNKNOWN),

@@ -65,6 +65,11 @@ pub struct Settings {
     pub answer_bytes_max: usize,
     /// Tokens that fit into one request and its answer.
     pub context_window: u64,
+    /// Output cap in tokens where a route names none.
+    pub max_tokens: u64,
+    /// How hard models think where a route names nothing; must be one of the efforts there are. `None`: `high`, or `off`
+    /// without thinking.
+    pub effort: Option<String>,
     /// Whether models may reason. If not, `off` is the only effort.
     pub thinking: bool,
     /// When a failed attempt is made again. `STREAM_CLOSED` is retried only where its codes name it
@@ -79,6 +84,8 @@ impl Default for Settings {
             event_bytes_max: 4 * 1024 * 1024,
             answer_bytes_max: 64 * 1024 * 1024,
             context_window: CONTEXT_WINDOW,
+            max_tokens: MAX_TOKENS,
+            effort: None,
             thinking: true,
             retry: RetryPolicy::default(),
         }
@@ -247,10 +254,11 @@ impl DeepSeek {
 impl Provider for DeepSeek {
     fn offer(&self, _model: &str) -> Offer {
         let efforts = self.efforts();
-        let default = if self.settings.thinking { "high" } else { "off" };
+        let usual = if self.settings.thinking { "high" } else { "off" };
+        let default = self.settings.effort.as_deref().unwrap_or(usual);
         Offer {
             model: None,
-            max_tokens: Some(MAX_TOKENS),
+            max_tokens: Some(self.settings.max_tokens),
             efforts: efforts.iter().map(|effort| (*effort).to_owned()).collect(),
             effort: Some(default.to_owned()),
             context_window: Some(self.settings.context_window),

@@ -5,15 +5,15 @@
 mod attempt;
 mod calls;
 mod capabilities;
-mod denial;
+pub(crate) mod denial;
 mod files;
-mod launch;
+pub(crate) mod launch;
 mod mounts;
 mod namespaces;
-mod network;
-mod plan;
+pub(crate) mod network;
+pub(crate) mod plan;
 mod probe;
-mod report;
+pub(crate) mod report;
 pub(crate) mod system;
 #[cfg(test)]
 mod tests;
@@ -39,16 +39,15 @@ use tokio::{io::AsyncReadExt, net::unix::pipe};
 
 use crate::{
     command::Command,
-    confine::plan::{Layers, Plan},
+    confine::{
+        launch::SUBCOMMAND,
+        network::SessionNetwork,
+        plan::{LauncherFailed, Layers, Plan, Width},
+        report::{Reach, Report},
+    },
     places::{Confinement, Places},
     spawner::Spawner,
 };
-
-pub use denial::{denial, escalation, file_denied, network_denied};
-pub use launch::{SUBCOMMAND, launch};
-pub use network::SessionNetwork;
-pub use plan::{LauncherFailed, Width};
-pub use report::{Enforcement, Gap, Reach, Report};
 
 /// More than any launcher has to say.
 const VERDICT_BYTES_MAX: u64 = 65_536;

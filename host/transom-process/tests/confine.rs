@@ -1,6 +1,8 @@
 //! Real commands behind real walls. What a machine cannot do is not skipped: the report must then name the gap, and
 //! that is what is asserted.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
 mod confine {
     mod files;
     mod launcher;

@@ -1,6 +1,8 @@
 //! What a host does about itself and about what its commands leave behind (P-42, P-79), played by a program of its own:
 //! all of it is a matter of whole processes.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -112,7 +114,7 @@ fn what_a_killed_host_left_behind_is_ended_by_the_next_one() {
         "(setsid sleep 1000 > /dev/null 2>&1 & echo $!) ; exec > /dev/null; exec sleep 1000";
     let mut doomed = host(&["doomed-host", path, &run, script]);
     let daemon = lines(&mut doomed).next().unwrap();
-    assert_eq!(alive(&daemon), Some("sleep".to_owned()));
+    until("the daemon sleeps", || alive(&daemon).as_deref() == Some("sleep"));
     // Its host is alive, so it is nobody else's business.
     assert_eq!(sweep(home.path()).unwrap(), []);
 

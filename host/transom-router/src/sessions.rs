@@ -259,6 +259,7 @@ impl Router {
             self.happened(out, now, id, happened);
         }
         self.run_rests(out, now, id);
+        self.leave_behind_children(out, id);
         Some(result)
     }
 
@@ -306,7 +307,6 @@ impl Router {
                 if let Some(live) = self.sessions.get_mut(id) {
                     live.stage = Stage::Ended;
                 }
-                self.leave_behind_children(out, id);
             }
         }
         None

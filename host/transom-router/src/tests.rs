@@ -11,7 +11,11 @@ mod slow_peers;
 mod subscriptions;
 mod teardown;
 
-use std::{collections::VecDeque, mem, sync::Arc};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    mem,
+    sync::Arc,
+};
 
 use serde_json::{Value, json};
 use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
@@ -21,7 +25,7 @@ use transom_harness::{
     permissions::{Access, Mode},
     ports::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, Judgement, Page, RetryPolicy,
-        Route, Served, StoredSession, ToolOutcome, Wanted,
+        Route, Served, StoreError, StoredSession, ToolOutcome, Wanted,
     },
 };
 
@@ -57,6 +61,10 @@ struct House {
     /// Answers to the router's questions that are kept back, where they are.
     held: Option<VecDeque<Event>>,
     connected: Vec<u64>,
+    /// Sessions that are this process's own.
+    claimed: BTreeSet<SessionId>,
+    /// Claims fail.
+    no_claims: bool,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
     /// What questions have come to.
@@ -120,6 +128,8 @@ impl House {
             parallel: false,
             held: None,
             connected: Vec::new(),
+            claimed: BTreeSet::new(),
+            no_claims: false,
             delegated: Vec::new(),
             answers: Vec::new(),
             next: 0,
@@ -175,6 +185,16 @@ impl House {
         serde_json::from_str(&frame.body).unwrap()
     }
 
+    /// The last snapshot of the queue that the first connection was shown.
+    fn queue(&self) -> Value {
+        let is_snapshot =
+            |frame: &Frame| frame.kind == FrameKind::Notice && &*frame.name == "session/queue";
+        let mut given = self.frames.iter().rev();
+        let (_, frame) = given.find(|(to, frame)| *to == 1 && is_snapshot(frame)).unwrap();
+        let body: Value = serde_json::from_str(&frame.body).unwrap();
+        body["items"].clone()
+    }
+
     fn ask(&mut self, connection: u64, name: &str, session: Option<&str>, body: Value) {
         self.next += 1;
         let frame = Frame::request(
@@ -222,11 +242,17 @@ impl House {
             }
             Effect::Ask { ask, question } => {
                 let answer = match question {
-                    Question::Claim(id) => Answer::Claimed(Ok(if self.elsewhere.contains(&id) {
-                        Claimed::Elsewhere
-                    } else {
-                        Claimed::Here(self.stored.iter().find(|stored| stored.id == id).cloned())
-                    })),
+                    Question::Claim(_) if self.no_claims => {
+                        Answer::Claimed(Err(StoreError::Io("no disk".to_owned())))
+                    }
+                    Question::Claim(id) if self.elsewhere.contains(&id) => {
+                        Answer::Claimed(Ok(Claimed::Elsewhere))
+                    }
+                    Question::Claim(id) => {
+                        let stored = self.stored.iter().find(|stored| stored.id == id).cloned();
+                        self.claimed.insert(id);
+                        Answer::Claimed(Ok(Claimed::Here(stored)))
+                    }
                     Question::Read { session, page: Page { from, limit, .. } } => {
                         let texts = self.log.iter().filter(|append| append.session == session);
                         let page = texts.skip(from as usize).take(limit as usize);
@@ -289,7 +315,10 @@ impl House {
                 self.did(format!("terminate {session} {kill_after_ms}"))
             }
             Effect::ForgetTools { session } => self.did(format!("forget {session}")),
-            Effect::Release { session } => self.did(format!("release {session}")),
+            Effect::Release { session } => {
+                self.claimed.remove(&session);
+                self.did(format!("release {session}"))
+            }
             Effect::Timer { session, token, after_ms } => {
                 self.timers.push((session, token, after_ms));
                 None
@@ -431,11 +460,11 @@ impl House {
 
     /// What was delivered since the last look.
     fn told(&mut self) -> String {
-        std::mem::take(&mut self.lines).join("\n")
+        mem::take(&mut self.lines).join("\n")
     }
 
     fn done(&mut self) -> String {
-        std::mem::take(&mut self.deeds).join("\n")
+        mem::take(&mut self.deeds).join("\n")
     }
 }
 
@@ -445,6 +474,7 @@ impl Drop for House {
         if !std::thread::panicking() {
             self.end();
             assert_eq!(self.router.remembered(), []);
+            assert_eq!(self.claimed, BTreeSet::new(), "still this process's own");
         }
     }
 }

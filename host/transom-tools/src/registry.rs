@@ -262,7 +262,8 @@ impl Tools for Registry {
         let ticket = self.shared.sessions.begin(&call.session, source.clone());
         self.shared.runtime.spawn(async move {
             let session = call.session.clone();
-            let outcome = registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
+            let outcome =
+                registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
             let job = outcome.job.as_ref().map(|job| job.id.clone());
             sink(bounded(outcome));
             // Only now is the job somebody's, so that its end is never told before its beginning.

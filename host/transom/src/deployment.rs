@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use tokio::runtime::Handle;
-use transom_config::manifest::{self, Carrier, Component, Durability, Manifest};
+use transom_config::manifest::{self, Carrier, Component, Manifest};
 use transom_connection::codec::{CodecSource, Framing};
 use transom_doors::{Answers, Door, DoorCodec};
 use transom_harness::{
     agent::AgentConfig,
-    ports::{Models, Route, Store as _},
+    ports::{Models, Route, Store},
     system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
@@ -25,7 +25,6 @@ use transom_model::{
 use transom_policy::Policy;
 use transom_router::{HostFacts, Reach, Router};
 use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
-use transom_store::SqliteStore;
 
 use crate::{
     embedded,
@@ -33,6 +32,7 @@ use crate::{
         COMPONENT_BYTES_MAX, CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text,
     },
     governance::{self, Governance},
+    storage::{self, Storage},
     tooling::{Site, Tooling},
 };
 
@@ -53,8 +53,16 @@ pub(crate) struct Extras {
     pub(crate) anonymous: bool,
     /// Whether rules, asks and confinement hold.
     pub(crate) governance: Governance,
+    /// The provider's output cap where a route names none; its own without it.
+    pub(crate) max_tokens: Option<u64>,
+    /// The provider's effort where a route names none; its own without it.
+    pub(crate) reasoning_effort: Option<String>,
+    /// Whether the model is told what changes around it (L-96).
+    pub(crate) runtime_context: bool,
     /// Whether work may go on behind the call that began it.
     pub(crate) background_jobs: bool,
+    /// What is at the path of the manifest's store.
+    pub(crate) store_form: storage::Form,
     /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
     /// it comes.
     pub(crate) pooled: bool,
@@ -68,7 +76,11 @@ impl Default for Extras {
             shell_variables: Vec::new(),
             anonymous: false,
             governance: Governance::Full,
+            max_tokens: None,
+            reasoning_effort: None,
+            runtime_context: true,
             background_jobs: true,
+            store_form: storage::Form::Database,
             pooled: false,
         }
     }
@@ -78,7 +90,7 @@ impl Default for Extras {
 pub(crate) struct Running {
     pub(crate) host: Host,
     pub(crate) doors: Vec<(OpenDoor, Carrier)>,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     _tooling: Tooling,
 }
 
@@ -105,17 +117,13 @@ pub(crate) async fn start(
     let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
     let directory = environment.absolute(directory);
     let doors = open_doors(manifest, extras, environment, &directory)?;
-    let (models, door_models) = models(manifest, environment)?;
+    let (models, door_models) = models(manifest, extras, environment)?;
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
-    let durability = match manifest.store.durability {
-        Durability::Process => transom_store::Durability::Process,
-        Durability::Power => transom_store::Durability::Power,
-    };
-    let store = SqliteStore::open(&path, durability, host.commits())
-        .with_context(|| format!("cannot open the session store {}", path.display()))?;
-    let store = Arc::new(store);
-    let site = Site { directory: &directory, store: &path, session_log: None };
+    let durability = manifest.store.durability;
+    let Storage { store, session_log } =
+        Storage::open(&path, extras.store_form, durability, host.commits())?;
+    let site = Site { directory: &directory, store: &path, session_log };
     let tooling = Tooling::new(manifest, extras, environment, site, &host).await?;
 
     let facts = HostFacts {
@@ -136,6 +144,7 @@ pub(crate) async fn start(
         prompt: prompt_sections(manifest, extras),
         permissions: governance::agents(manifest, extras.governance),
         subagent_depth_max: manifest.tools.subagent_depth_max,
+        runtime_context: extras.runtime_context,
         quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
         ..AgentConfig::default()
     };
@@ -144,7 +153,7 @@ pub(crate) async fn start(
         door_models,
         models,
         tools: Arc::new(tooling.registry.clone()),
-        store: Arc::clone(&store) as _,
+        store: Arc::clone(&store),
     };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
     Ok(Running { host, doors, store, _tooling: tooling })
@@ -219,7 +228,10 @@ impl<'a> Plan<'a> {
             framing: built_in.map_or(Framing::Lines, |built_in| built_in.framing),
             options: serde_json::Value::Object(options).to_string().into(),
             reach,
-            answers: built_in.map_or(Answers::Never, |built_in| built_in.answers),
+            answers: door
+                .answers
+                .or(built_in.map(|built_in| built_in.answers))
+                .unwrap_or(Answers::Never),
             directory: directory.display().to_string().into(),
         };
         open.try_out().with_context(|| {
@@ -351,6 +363,7 @@ type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
 
 fn models(
     manifest: &Manifest,
+    extras: &Extras,
     environment: &Environment,
 ) -> anyhow::Result<(Arc<dyn Models>, DoorModels)> {
     let script = match &manifest.model.script {
@@ -373,6 +386,10 @@ fn models(
     if let Some(window) = manifest.model.context_window {
         settings.context_window = window;
     }
+    if let Some(tokens) = extras.max_tokens {
+        settings.max_tokens = tokens;
+    }
+    settings.effort.clone_from(&extras.reasoning_effort);
     let providers = Providers::new(Handle::current())
         .with("deepseek-official", DeepSeek::new(credentials, settings))
         .with("scripted", Scripted::new(script));
@@ -442,6 +459,7 @@ pub(crate) fn stdio_door(component: &str) -> manifest::Door {
         carrier: Carrier::Stdio,
         options: serde_json::Map::new(),
         route_map: std::collections::BTreeMap::new(),
+        answers: None,
         limits: manifest::DoorLimits::default(),
     }
 }

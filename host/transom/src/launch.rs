@@ -9,11 +9,11 @@ use std::{
 
 use anyhow::Context as _;
 use serde_json::json;
+use tempfile::TempDir;
 use transom_config::{
     launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
     manifest::{
-        Access, Confine, Durability, Jobs, Manifest, Model, Permissions, SUBAGENT_DEPTH_MAX,
-        StoreSettings, Tools,
+        Access, Confine, Durability, Jobs, Manifest, Model, Permissions, StoreSettings, Tools,
     },
 };
 
@@ -22,13 +22,11 @@ use crate::{
     environment::{CONFIGURATION_BYTES_MAX, Environment, read_bounded},
     governance::Governance,
     stdio,
+    storage::Form,
 };
 
-/// The store's file within a session root.
-const STORE_FILE: &str = "transom.db";
-
-/// Tools that change nothing.
-const READING: [&str; 3] = ["glob", "grep", "read"];
+/// The store of sessions that are not kept.
+const TRANSIENT: &str = "transom.db";
 
 /// Runs a command line that is none of this program's own.
 pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Result<u8> {
@@ -48,7 +46,7 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
     for notice in &launch.notices {
         eprint_line(notice);
     }
-    let launch = bounded(launch);
+    warn_of_freedom(&launch);
     let environment = Environment {
         variables: launch.environment.clone().into_iter().collect(),
         directory: environment.directory.clone(),
@@ -56,17 +54,6 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
     if !launch.serves_sdk {
         return wait_for_end();
     }
-    let extras = Extras {
-        directory: Some(launch.workspace.clone()),
-        persona: launch.system_prompt.clone(),
-        anonymous: !launch.names_harness,
-        shell_variables: shell_variables(&environment),
-        governance: match launch.composition.starts_with("profile ") {
-            true => Governance::Full,
-            false => Governance::None,
-        },
-        ..Extras::default()
-    };
     // Sessions that nobody wants to keep end with the process that made them.
     let transient = match launch.sessions {
         Some(_) => None,
@@ -77,11 +64,30 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
                 .context("cannot make a directory for sessions that are not kept")?,
         ),
     };
-    let kept = launch.sessions.clone().map(store);
-    let store =
-        kept.or_else(|| transient.as_ref().map(|directory| directory.path().join(STORE_FILE)));
-    let status =
-        stdio::serve_one(&manifest(launch, store.unwrap_or_default()), &extras, &environment);
+    let (store, store_form) = match (&launch.sessions, &transient) {
+        (Some(Sessions::JsonLines { root, compressed }), _) => {
+            (root.clone(), Form::JsonLines { compressed: *compressed })
+        }
+        (Some(Sessions::Sqlite { path }), _) => (path.clone(), Form::Database),
+        (None, directory) => {
+            let directory = directory.as_ref().map(TempDir::path).unwrap_or(Path::new(""));
+            (directory.join(TRANSIENT), Form::Database)
+        }
+    };
+    let extras = Extras {
+        store_form,
+        directory: Some(launch.workspace.clone()),
+        persona: launch.system_prompt.clone(),
+        anonymous: !launch.names_harness,
+        shell_variables: shell_variables(&environment),
+        governance: governance(&launch),
+        max_tokens: launch.model.max_tokens,
+        reasoning_effort: launch.model.reasoning_effort.clone(),
+        runtime_context: launch.runtime_context,
+        background_jobs: launch.jobs,
+        ..Extras::default()
+    };
+    let status = stdio::serve_one(&manifest(launch, store), &extras, &environment);
     drop(transient);
     status
 }
@@ -104,7 +110,8 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
         tools: Tools {
             enabled: launch.tools.into_iter().map(str::to_owned).collect(),
             keep_environment: Vec::new(),
-            subagent_depth_max: SUBAGENT_DEPTH_MAX,
+            shell_timeout_ms: launch.shell_timeout_ms,
+            subagent_depth_max: launch.subagent_depth_max,
         },
         permissions: Permissions::of(launch.permission_mode),
         // P-56: clients of the reference count on both.
@@ -117,33 +124,26 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
     }
 }
 
-/// Holds a launch to its permission mode, as far as that can be done without confining tools.
-fn bounded(mut launch: Launch) -> Launch {
-    match launch.permission_mode {
-        PermissionMode::DangerFullAccess => {}
-        PermissionMode::WorkspaceWrite => eprint_line(
-            "permission mode workspace-write: tools are not confined to the workspace by this version; \
-             they act with the rights of this process",
-        ),
-        PermissionMode::ReadOnly => {
-            let (reading, others): (Vec<_>, Vec<_>) =
-                launch.tools.iter().partition(|tool| READING.contains(tool));
-            if !others.is_empty() {
-                let others = others.join(", ");
-                eprint_line(&format!(
-                    "permission mode read-only: not offered to the model: {others}"
-                ));
-            }
-            launch.tools = reading;
-        }
+/// A profile brings rules, asks and confinement; a configuration of form A brings none of them (P-8).
+fn governance(launch: &Launch) -> Governance {
+    match launch.composition.starts_with("profile ") {
+        true => Governance::Full,
+        false => Governance::None,
     }
-    launch
 }
 
-fn store(sessions: Sessions) -> PathBuf {
-    match sessions {
-        Sessions::JsonLines { root, .. } => root.join(STORE_FILE),
-        Sessions::Sqlite { path } => path,
+/// Says in one line what holds back nothing (P-8), and what P-56 leaves open.
+fn warn_of_freedom(launch: &Launch) {
+    match governance(launch) {
+        Governance::None => eprint_line(
+            "permission mode danger-full-access: tools act with the rights of this process, and nobody is asked",
+        ),
+        Governance::Full if launch.permission_mode != PermissionMode::DangerFullAccess => {
+            eprint_line(
+                "commands may use the network and unix sockets, as clients of this launch form expect",
+            );
+        }
+        Governance::Full => {}
     }
 }
 

@@ -15,6 +15,7 @@ mod permissions;
 mod prompt;
 mod run;
 mod stdio;
+mod storage;
 mod telemetry;
 mod tooling;
 

@@ -87,6 +87,7 @@ pub(crate) fn options(
         keep: manifest.tools.keep_environment.clone(),
         shell_variables: extras.shell_variables.clone(),
         enabled: manifest.tools.enabled.clone(),
+        shell_timeout_ms: manifest.tools.shell_timeout_ms,
         ..Options::new(Handle::current(), environment.variables.clone(), outputs, directory)
     }
 }

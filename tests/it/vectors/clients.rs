@@ -58,7 +58,7 @@ fn play_one(file: &str, way: Way, refused: &[&str]) -> Vec<String> {
     let lines = vector::read(file);
     let model = ModelServer::start();
     let place = Place::new();
-    let start: Start = launch(&lines, &place, &model);
+    let start: Start = launch(file, &lines, &place, &model);
     let mut bindings = Bindings::new(&[("<cwd>", text(&place.cwd)), ("<home>", text(&place.home))]);
     for id in 1..=9 {
         // A version 4 UUID with hyphens for Python, 32 hex digits for TypeScript (S-27).

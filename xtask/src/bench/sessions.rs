@@ -30,8 +30,12 @@ pub fn rows(workspace: &Workspace) -> Result<Vec<Row>> {
     let turns = f64::from((TURNS - SETTLED) * SESSIONS);
     let grown = after.saturating_sub(settled) as f64 / turns;
     Ok(vec![
-        Row::new(format!("sessions: Pss with {SESSIONS} sessions of {TURNS} turns"), after as f64 / 1024.0, "MiB")
-            .over(format!("of {SETTLED} turns"), settled as f64 / 1024.0),
+        Row::new(
+            format!("sessions: Pss with {SESSIONS} sessions of {TURNS} turns"),
+            after as f64 / 1024.0,
+            "MiB",
+        )
+        .over(format!("of {SETTLED} turns"), settled as f64 / 1024.0),
         Row::new("sessions: Pss that a further turn leaves", grown, "KiB"),
     ])
 }

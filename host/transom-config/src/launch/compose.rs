@@ -2,6 +2,7 @@
 //! The table of packages is `packages.rs`.
 
 mod settings;
+mod toolbox;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,7 +11,7 @@ use std::{
 
 use serde_json::Value as Json;
 
-use self::settings::Settings;
+use self::{settings::Settings, toolbox::Toolbox};
 use super::{
     Launch, LaunchModel, Layout, PermissionMode, Sessions, Surroundings,
     entries::{Body, Entry},
@@ -18,10 +19,16 @@ use super::{
     packages::{self, Package},
     yaml::{Complaint, Member, Node, Position, Yaml},
 };
-use crate::error::{ConfigError, ConfigErrors};
+use crate::{
+    error::{ConfigError, ConfigErrors},
+    manifest::{SHELL_TIMEOUT_MS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX, SUBAGENT_DEPTH_MOST},
+};
 
 /// Where the key is looked for unless an entry says otherwise (S-207).
 const KEY_VARIABLE: &str = "DEEPSEEK_API_KEY";
+
+/// What the provider of subagents is called unless an entry says otherwise.
+const SPAWN: &str = "spawn";
 
 /// Makes a launch of a composition, or says everything that is wrong with it.
 pub(super) fn compose(
@@ -41,6 +48,9 @@ pub(super) fn compose(
             serves_sdk: false,
             max_tokens_as_success: false,
             tools: Vec::new(),
+            jobs: false,
+            shell_timeout_ms: SHELL_TIMEOUT_MS,
+            subagent_depth_max: SUBAGENT_DEPTH_MAX,
             sessions: None,
             workspace: surroundings.directory.to_owned(),
             model: LaunchModel {
@@ -62,14 +72,9 @@ pub(super) fn compose(
         },
         file,
         errors: Vec::new(),
-        wanted: BTreeSet::new(),
-        missing_tools: BTreeSet::new(),
+        tools: Toolbox::default(),
         missing: BTreeSet::new(),
         has_agent: false,
-        has_shell: false,
-        has_files: false,
-        has_attachments: false,
-        read_image: None,
         workspace: None,
     };
     composer.entries(entries);
@@ -82,18 +87,10 @@ struct Composer<'a> {
     scope: Scope<'a>,
     launch: Launch,
     errors: Vec<ConfigError>,
-    /// Tools asked for that are built in.
-    wanted: BTreeSet<&'static str>,
-    /// Tools asked for that are not.
-    missing_tools: BTreeSet<String>,
-    /// Everything else that is not here.
+    tools: Toolbox,
+    /// Everything but tools that is not here.
     missing: BTreeSet<&'static str>,
     has_agent: bool,
-    has_shell: bool,
-    has_files: bool,
-    has_attachments: bool,
-    /// What the file tools say of `read_image`; by default it comes with attachments.
-    read_image: Option<bool>,
     workspace: Option<PathBuf>,
 }
 
@@ -136,7 +133,7 @@ impl Composer<'_> {
                 return;
             }
             Package::Attachments => {
-                self.has_attachments = true;
+                self.tools.attachments = true;
                 return;
             }
             _ => {}
@@ -196,9 +193,10 @@ impl Composer<'_> {
             }
             Package::SystemPrompt => self.prompt(settings),
             Package::AgentInstructions => {
-                self.launch.workspace_instructions_bytes_max = settings.count("maxBytes");
+                self.instructions(settings.count("maxBytes"));
             }
             Package::DeepSeek => {
+                settings.accept("thinking", &Json::from("enabled"));
                 self.launch.model = LaunchModel {
                     has_adapter: true,
                     model: self.launch.model.model.take(),
@@ -225,11 +223,12 @@ impl Composer<'_> {
                     .complain(entry.place.at, "`path` is missing; name the database".to_owned()),
             },
             Package::Shell => {
-                self.has_shell = true;
+                self.tools.shell = true;
+                self.shell_timeout(settings);
                 self.workspace(settings, "cwd");
             }
             Package::Files => {
-                self.has_files = true;
+                self.tools.files = true;
                 self.workspace(settings, "cwd");
             }
             Package::SandboxPolicy => {
@@ -241,30 +240,43 @@ impl Composer<'_> {
                 self.launch.permission_mode = mode.unwrap_or(PermissionMode::ReadOnly);
                 self.workspace(settings, "workspaceRoot");
             }
-            Package::ToolBash => {
-                self.bash(settings);
-            }
+            Package::ToolBash => self.bash(settings),
             Package::ToolBashPersistent => {
-                self.wanted.insert("bash");
+                self.tools.want("bash");
                 self.missing.insert("a shell that keeps its state between calls of `bash`");
+                self.shell_timeout(settings);
             }
             Package::ToolFiles => {
                 for tool in ["read", "write", "edit"] {
                     if settings.boolean(tool).unwrap_or(true) {
-                        self.wanted.insert(tool);
+                        self.tools.want(tool);
                     }
                 }
-                self.read_image =
-                    Some(settings.boolean("readImage").unwrap_or(self.read_image.unwrap_or(true)));
+                if let Some(wanted) = settings.boolean("readImage") {
+                    self.tools.read_image = Some(wanted);
+                }
+                self.tools.read_image.get_or_insert(true);
             }
-            Package::ToolSearch => self.wanted.extend(["glob", "grep"]),
+            Package::ToolSearch => {
+                self.tools.want("glob");
+                self.tools.want("grep");
+            }
+            Package::ToolJobs => self.tools.want_job_tools(),
+            Package::ToolSubagent => self.subagent(settings),
+            Package::ToolTodo => {
+                self.tools.want("todo_write");
+                settings.accept("allowParallelInProgress", &Json::Bool(true));
+            }
+            Package::ToolAskUser => self.tools.want("ask_user_question"),
+            Package::Jobs => self.tools.jobs = true,
+            Package::Subagents => {
+                let name = settings.text("providerName").unwrap_or_else(|| SPAWN.to_owned());
+                self.tools.providers.insert(name);
+            }
             Package::MissingTools(tools) => {
-                let named = settings.text("toolName");
-                match named {
-                    Some(name) => {
-                        self.missing_tools.insert(name);
-                    }
-                    None => self.missing_tools.extend(tools.iter().map(|&tool| tool.to_owned())),
+                match settings.text("toolName") {
+                    Some(name) => self.tools.miss(&name),
+                    None => tools.iter().for_each(|tool| self.tools.miss(tool)),
                 }
                 // Settings of what is missing are said with it.
                 settings.rest();
@@ -278,38 +290,84 @@ impl Composer<'_> {
         self.has_agent = true;
         self.agents(settings);
         self.prompt(settings);
-        match settings.member_or_off("workspaceContext") {
-            Some(mut context) => {
-                self.launch.workspace_instructions_bytes_max = context.count("maxBytes");
-                settings.absorb("workspaceContext", context);
-            }
-            None => self.launch.workspace_instructions_bytes_max = None,
+        let context = settings.member_or_off("workspaceContext");
+        let bytes_max = context.and_then(|mut context| {
+            let bytes_max = context.count("maxBytes");
+            settings.absorb("workspaceContext", context);
+            bytes_max
+        });
+        if bytes_max.is_some() {
+            self.instructions(bytes_max);
         }
-        let mut bash = settings.member_or_off("toolBash").unwrap_or_default();
-        self.bash(&mut bash);
-        settings.absorb("toolBash", bash);
-        if !settings.is_off("toolJobs") {
-            self.missing_tools.extend(["job_kill", "job_list", "job_output"].map(str::to_owned));
+        if let Some(mut bash) = settings.member_or_off("toolBash") {
+            self.bash(&mut bash);
+            settings.absorb("toolBash", bash);
+        }
+        if let Some(jobs) = settings.member_or_off("jobs") {
+            self.tools.jobs = true;
+            settings.absorb("jobs", jobs);
+        }
+        if let Some(tools) = settings.member_or_off("toolJobs") {
+            self.tools.want_job_tools();
+            settings.absorb("toolJobs", tools);
         }
         let mut skills = settings.member_or_off("skills").unwrap_or_default();
         if skills.boolean("enabled").unwrap_or(true) {
-            self.missing_tools.insert("skill".to_owned());
+            self.tools.miss("skill");
             skills.rest();
         }
         settings.absorb("skills", skills);
         if settings.is_given("goals") && !settings.is_off("goals") {
-            self.missing_tools
-                .extend(["create_goal", "get_goal", "update_goal"].map(str::to_owned));
+            for tool in ["create_goal", "get_goal", "update_goal"] {
+                self.tools.miss(tool);
+            }
         }
-        settings.forget(&["sessionTitle", "invariants", "jobs", "dshHome"]);
+        settings.forget(&["sessionTitle", "invariants", "dshHome"]);
     }
 
     fn bash(&mut self, settings: &mut Settings) {
-        self.wanted.insert("bash");
-        // Off is what there is; on is a wish that jobs would grant.
-        if settings.boolean("enableRunInBackground").unwrap_or(true) {
-            self.missing.insert("background jobs");
+        self.tools.want("bash");
+        self.background("bash", settings);
+    }
+
+    fn subagent(&mut self, settings: &mut Settings) {
+        let name = settings.text("toolName");
+        if let Some(name) = name.filter(|name| name != "subagent") {
+            self.tools.miss(&name);
+            return settings.rest();
         }
+        self.tools.want("subagent");
+        self.tools.provider = Some(settings.text("provider").unwrap_or_else(|| SPAWN.to_owned()));
+        self.background("subagent", settings);
+        settings.accept("backgroundMode", &Json::from("one-shot"));
+        if let Some(depth) = settings.number_or("maxDepth", "provider-managed") {
+            self.launch.subagent_depth_max = depth.min(SUBAGENT_DEPTH_MOST);
+            if depth > SUBAGENT_DEPTH_MOST {
+                self.launch
+                    .notices
+                    .push(format!("subagents go {SUBAGENT_DEPTH_MOST} deep at most, not {depth}"));
+            }
+        }
+    }
+
+    fn background(&mut self, tool: &'static str, settings: &mut Settings) {
+        let wanted = settings.boolean("enableRunInBackground").unwrap_or(true);
+        self.tools.background.insert(tool, wanted);
+    }
+
+    fn shell_timeout(&mut self, settings: &mut Settings) {
+        let Some(wanted) = settings.count("timeoutMs") else { return };
+        self.launch.shell_timeout_ms = wanted.min(SHELL_TIMEOUT_MS_MAX);
+        if wanted > SHELL_TIMEOUT_MS_MAX {
+            self.launch.notices.push(format!(
+                "commands run for {SHELL_TIMEOUT_MS_MAX} ms at most, not for {wanted}"
+            ));
+        }
+    }
+
+    fn instructions(&mut self, bytes_max: Option<u64>) {
+        self.launch.workspace_instructions_bytes_max = bytes_max;
+        self.missing.insert("workspace instructions in the prompt");
     }
 
     fn prompt(&mut self, settings: &mut Settings) {
@@ -392,28 +450,7 @@ impl Composer<'_> {
             launch.workspace = workspace;
         }
 
-        // A tool without what carries it out is not offered, as in the reference.
-        let carried =
-            |tool: &&'static str| if *tool == "bash" { self.has_shell } else { self.has_files };
-        let (tools, idle): (Vec<_>, Vec<_>) = self.wanted.into_iter().partition(carried);
-        launch.tools = tools;
-        if !idle.is_empty() {
-            let what = if idle.contains(&"bash") {
-                "an executor of commands"
-            } else {
-                "a provider of files"
-            };
-            launch
-                .notices
-                .push(format!("tools left out, because no entry is {what}: {}", idle.join(", ")));
-        }
-        if self.read_image == Some(true) && self.has_attachments {
-            self.missing_tools.insert("read_image".to_owned());
-        }
-        if !self.missing_tools.is_empty() {
-            let names: Vec<_> = self.missing_tools.into_iter().collect();
-            launch.notices.push(format!("tools not part of this host: {}", names.join(", ")));
-        }
+        self.tools.fill(&mut launch);
         if !self.missing.is_empty() {
             let names: Vec<_> = self.missing.into_iter().collect();
             launch.notices.push(format!("not part of this host: {}", names.join(", ")));

@@ -41,6 +41,18 @@ pub(super) enum Package {
     ToolFiles,
     /// The tools `glob` and `grep`.
     ToolSearch,
+    /// The tools `job_kill`, `job_list` and `job_output`.
+    ToolJobs,
+    /// A tool that delegates; its name is a setting.
+    ToolSubagent,
+    /// The tool `todo_write`.
+    ToolTodo,
+    /// The tool `ask_user_question`.
+    ToolAskUser,
+    /// What keeps background jobs.
+    Jobs,
+    /// What runs subagents, each in a session of its own.
+    Subagents,
     /// Images and other attachments.
     Attachments,
     /// A list of entries within an entry.
@@ -106,8 +118,8 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-hooks-claude-code", Missing("hooks")),
     ("dsh-hooks-codex", Missing("hooks")),
     ("dsh-invariants", Inherent),
-    ("dsh-jobs", Missing("background jobs")),
-    ("dsh-jobs-local", Missing("background jobs")),
+    ("dsh-jobs", Inherent),
+    ("dsh-jobs-local", Jobs),
     ("dsh-launch-environment", Inherent),
     ("dsh-llm", Inherent),
     ("dsh-llm-deepseek", DeepSeek),
@@ -159,12 +171,12 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-storage", Inherent),
     ("dsh-storage-domain", Inherent),
     ("dsh-storage-json", Inherent),
-    ("dsh-subagent", MissingTools(&["subagent"])),
+    ("dsh-subagent", Inherent),
     ("dsh-subagent-acp", Missing("subagents over ACP")),
     ("dsh-subagent-dsh-sdk", Missing("subagents over the SDK")),
     ("dsh-subagent-fork-in-process", MissingTools(&["subagent_fork"])),
-    ("dsh-subagent-in-process-driver", MissingTools(&["subagent"])),
-    ("dsh-subagent-spawn-in-process", MissingTools(&["subagent"])),
+    ("dsh-subagent-in-process-driver", Inherent),
+    ("dsh-subagent-spawn-in-process", Subagents),
     ("dsh-subprocess", Inherent),
     ("dsh-subprocess-local", Inherent),
     ("dsh-system-prompt", SystemPrompt),
@@ -173,7 +185,7 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-timeout", Inherent),
     ("dsh-timeout-guard", Inherent),
     ("dsh-token-meter", Inherent),
-    ("dsh-tool-ask-user", MissingTools(&["ask_user"])),
+    ("dsh-tool-ask-user", ToolAskUser),
     ("dsh-tool-bash", ToolBash),
     ("dsh-tool-bash-persistent", ToolBashPersistent),
     ("dsh-tool-call-timeout-policy", Inherent),
@@ -181,16 +193,15 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-tool-fs", ToolFiles),
     ("dsh-tool-fs-search", ToolSearch),
     ("dsh-tool-goal", MissingTools(&["create_goal", "get_goal", "update_goal"])),
-    ("dsh-tool-jobs", MissingTools(&["job_kill", "job_list", "job_output"])),
+    ("dsh-tool-jobs", ToolJobs),
     ("dsh-tool-pwsh", Missing("PowerShell")),
     ("dsh-tool-pwsh-persistent", Missing("PowerShell")),
     ("dsh-tool-skill", MissingTools(&["skill"])),
     ("dsh-tool-str-replace-editor", MissingTools(&["str_replace_editor"])),
-    // The name of its tool is a setting.
-    ("dsh-tool-subagent", MissingTools(&["subagent"])),
+    ("dsh-tool-subagent", ToolSubagent),
     ("dsh-tool-subagent-control", MissingTools(&["interrupt_agent", "send_message"])),
     ("dsh-tool-subagent-control/list-agents", MissingTools(&["list_agents"])),
-    ("dsh-tool-todo", MissingTools(&["todo_write"])),
+    ("dsh-tool-todo", ToolTodo),
     ("dsh-tool-web", MissingTools(&["web_fetch", "web_search"])),
     ("dsh-tool-workflow", MissingTools(&["workflow"])),
     ("dsh-tool-working-directory", MissingTools(&["working_directory"])),
@@ -199,7 +210,7 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-typert-loader", Inherent),
     ("dsh-typert-registry", Inherent),
     ("dsh-user-approval", Inherent),
-    ("dsh-user-questions", Missing("questions to the user")),
+    ("dsh-user-questions", Inherent),
     ("dsh-web", Inherent),
     ("dsh-web-deepseek-api", MissingTools(&["web_fetch", "web_search"])),
     ("dsh-web-fetch-http", MissingTools(&["web_fetch"])),

@@ -2,6 +2,7 @@
 
 mod expressions;
 mod profiles;
+mod tools;
 
 use std::{
     collections::BTreeMap,
@@ -102,11 +103,14 @@ const CODING: &str = "
   name: '@deepseek-ai/dsh-llm-deepseek'
   config:
     defaultContextWindow: !!js Number(process.env.DSH_CONTEXT_WINDOW ?? 1000000)
+    maxTokens: 32000
+    thinking: enabled
+    reasoningEffort: max
 - {id: sessions, name: '@deepseek-ai/dsh-session-persistence-jsonl', config: {compression: none}}
-- {id: bash, name: '@deepseek-ai/dsh-bash-local'}
+- {id: bash, name: '@deepseek-ai/dsh-bash-local', config: {timeoutMs: 60000}}
 - {id: files, name: '@deepseek-ai/dsh-fs-local'}
 - {id: tool-fs, name: '@deepseek-ai/dsh-tool-fs'}
-- {id: todo, name: '@deepseek-ai/dsh-tool-todo', config: {allowParallelInProgress: false}}
+- {id: todo, name: '@deepseek-ai/dsh-tool-todo', config: {allowParallelInProgress: true}}
 - {id: spawn, name: '@deepseek-ai/dsh-subagent-spawn-in-process'}
 - {id: subagent, name: '@deepseek-ai/dsh-tool-subagent', config: {provider: spawn, enableRunInBackground: false}}
 ";
@@ -200,7 +204,10 @@ fn the_bundled_default_is_understood() {
         composition: "/project/c.yml".to_owned(),
         serves_sdk: true,
         max_tokens_as_success: false,
-        tools: vec!["bash"],
+        tools: vec!["bash", "job_kill", "job_list", "job_output"],
+        jobs: true,
+        shell_timeout_ms: 120_000,
+        subagent_depth_max: 3,
         sessions: Some(Sessions::JsonLines { root: "/s".into(), compressed: true }),
         workspace: "/project/proj".into(),
         model: LaunchModel {
@@ -219,8 +226,8 @@ fn the_bundled_default_is_understood() {
         permission_mode: PermissionMode::DangerFullAccess,
         environment,
         notices: vec![
-            "tools not part of this host: job_kill, job_list, job_output, skill".to_owned(),
-            "not part of this host: background jobs".to_owned(),
+            "tools not part of this host: skill".to_owned(),
+            "not part of this host: workspace instructions in the prompt".to_owned(),
         ],
     };
     assert_eq!(found, expected);
@@ -236,11 +243,17 @@ fn the_coding_agent_is_understood() {
     let found =
         form_a(CODING, &[("DSH_SYSTEM_PROMPT", "Be brief."), ("DSH_CONTEXT_WINDOW", "128000")])
             .unwrap();
-    assert_eq!(found.tools, ["bash", "edit", "read", "write"]);
-    assert_eq!(found.notices, ["tools not part of this host: subagent, todo_write"]);
+    assert_eq!(found.tools, ["bash", "edit", "read", "subagent", "todo_write", "write"]);
+    assert!(found.notices.is_empty(), "{:?}", found.notices);
+    // P-83, P-85.
+    assert_eq!((found.jobs, found.shell_timeout_ms), (false, 60_000));
     assert!(found.max_tokens_as_success);
     assert_eq!(found.system_prompt.as_deref(), Some("Be brief."));
     assert_eq!(found.model.context_window, Some(128_000));
+    assert_eq!(
+        (found.model.max_tokens, found.model.reasoning_effort.as_deref()),
+        (Some(32_000), Some("max"))
+    );
     assert_eq!(found.workspace_instructions_bytes_max, None);
     assert_eq!(
         found.sessions,
@@ -255,10 +268,18 @@ fn the_coding_agent_is_understood() {
 fn the_minimal_composition_is_understood() {
     let minimal = "
 - {id: server, name: '@deepseek-ai/dsh-sdk-jsonrpc-server', config: {maxTokensAsSuccess: false}}
-- {id: loop, name: '@deepseek-ai/dsh-agent-loop'}
+- id: core
+  name: '@deepseek-ai/dsh-agent-spine-demo'
+  config:
+    includeHarnessIdentity: false
+    includeRuntimeContext: false
+    workspaceContext: false
+    skills: {enabled: false}
+    toolBash: false
+    toolJobs: false
 - {id: pty, name: '@deepseek-ai/dsh-terminal'}
 - {id: terminal, name: '@deepseek-ai/dsh-terminal-bash', config: {timeoutMs: 300000}}
-- {id: bash, name: '@deepseek-ai/dsh-tool-bash-persistent'}
+- {id: bash, name: '@deepseek-ai/dsh-tool-bash-persistent', config: {timeoutMs: 300000, description: Runs commands.}}
 - {id: files, name: '@deepseek-ai/dsh-fs-local'}
 - {id: editor, name: '@deepseek-ai/dsh-tool-str-replace-editor', config: {maxOutputChars: 16000}}
 ";
@@ -267,12 +288,15 @@ fn the_minimal_composition_is_understood() {
     assert_eq!(
         found.notices,
         [
-            "entry `terminal`: without effect here: timeoutMs",
+            "entry `bash`: without effect here: description",
             "tools not part of this host: str_replace_editor",
             "not part of this host: a shell that keeps its state between calls of `bash`",
         ]
     );
     assert_eq!((found.model.has_adapter, found.sessions), (false, None));
+    assert!(!found.runtime_context && !found.names_harness);
+    // P-83; the file's own deadline.
+    assert_eq!((found.jobs, found.shell_timeout_ms), (false, 300_000));
 }
 
 /// S-141.
@@ -414,21 +438,6 @@ fn what_is_switched_off_asks_for_nothing() {
     assert_eq!((off.tools.len(), off.notices.len()), (0, 0));
 }
 
-#[test]
-fn tools_need_what_carries_them_out() {
-    let configuration = "
-- {id: core, name: '@deepseek-ai/dsh-agent-loop'}
-- {id: search, name: '@deepseek-ai/dsh-tool-fs-search'}
-- {id: bash, name: '@deepseek-ai/dsh-bash-local'}
-";
-    let found = form_a(configuration, &[]).unwrap();
-    assert!(found.tools.is_empty());
-    assert_eq!(
-        found.notices,
-        ["tools left out, because no entry is a provider of files: glob, grep"]
-    );
-}
-
 /// S-208: variables that a file does not mention.
 #[test]
 fn variables_speak_where_the_file_is_silent() {
@@ -519,11 +528,13 @@ fn what_the_page_shows_is_accepted() {
     let page = include_str!("../../../../docs/launch.md");
     let mut shown = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let configuration = shown.next().unwrap();
-    assert_eq!(form_a(configuration, &[]).unwrap().tools, ["bash"]);
+    let found = form_a(configuration, &[]).unwrap();
+    assert_eq!(found.tools, ["bash", "job_kill", "job_list", "job_output"]);
     let machine = Machine::new(&[("DSH_HOME", "/h")], &[("/project/p.yml", shown.next().unwrap())]);
+    let found = machine.launch(&["sdk", "--patch", "p.yml"]).unwrap();
     assert_eq!(
-        machine.launch(&["sdk", "--patch", "p.yml"]).unwrap().tools,
-        ["glob", "grep", "read"]
+        found.tools,
+        ["glob", "grep", "job_kill", "job_list", "job_output", "read", "subagent", "todo_write"]
     );
     assert_eq!(shown.next(), None);
 }

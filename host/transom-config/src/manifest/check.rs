@@ -1,14 +1,18 @@
 //! From TOML to a [`Manifest`]: every key, and what must hold between them.
 //! How single values are read is `reader.rs`.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::BTreeMap,
+    path::{self, Path},
+};
 
 use toml::{Spanned, de::DeTable};
+use transom_doors::Answers;
 use transom_policy::Limits;
 
 use super::{
     BUILT_IN_COMPONENTS, Carrier, Component, Door, DoorLimits, Durability, Manifest, Model,
-    PROVIDERS, SUBAGENT_DEPTH_MAX, StoreSettings, TOOLS, Tools,
+    PROVIDERS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MOST, StoreSettings, TOOLS, Tools,
     permissions::read,
     reader::{Node, Reader},
 };
@@ -17,14 +21,15 @@ use crate::error::{ConfigErrors, remedy};
 const SECTIONS: &[&str] =
     &["component", "confine", "door", "jobs", "model", "permissions", "store", "tools"];
 const COMPONENT_KEYS: &[&str] = &["source", "policy"];
-const DOOR_KEYS: &[&str] = &["component", "carrier", "listen", "options", "route-map", "limits"];
-const TOOLS_KEYS: &[&str] = &["enabled", "keep-environment", "subagent-depth-max"];
+const DOOR_KEYS: &[&str] =
+    &["component", "carrier", "listen", "options", "route-map", "answers", "limits"];
+const TOOLS_KEYS: &[&str] =
+    &["enabled", "keep-environment", "shell-timeout-ms", "subagent-depth-max"];
+const ANSWERS: [(&str, Answers); 3] =
+    [("never", Answers::Never), ("owned", Answers::Owned), ("always", Answers::Always)];
 const CARRIERS: &[&str] = &["stdio", "unix"];
 
 const NO_DOOR: &str = "no door is opened; add a [door.<name>] with `component` and `carrier`";
-
-/// Each level is a session with a model of its own: past this, depth is a slip.
-const SUBAGENT_DEPTH_MOST: u64 = 32;
 
 /// Bytes of a unix socket's path: what the kernel's address holds, less the zero at its end.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -93,9 +98,9 @@ fn sections(reader: &mut Reader<'_>, document: &Spanned<DeTable<'_>>) -> Manifes
         document.get("door").map(|node| doors(reader, node, &components)).unwrap_or_default();
     Manifest {
         components,
-        doors,
         model: document.get("model").and_then(|node| model(reader, node)).unwrap_or_default(),
-        store: store(reader, document.get("store")),
+        store: store(reader, document.get("store"), &doors),
+        doors,
         tools: tools(reader, document.get("tools")),
         permissions: read::permissions(reader, document.get("permissions")),
         confine: read::confine(reader, document.get("confine")),
@@ -149,8 +154,14 @@ fn doors(
             continue;
         }
         let Some(door) = door(reader, name, node, components) else { continue };
-        if let Some((other, _)) = doors.iter().find(|(_, earlier)| earlier.carrier == door.carrier)
-        {
+        let same = |earlier: &Carrier| match (earlier, &door.carrier) {
+            (Carrier::Stdio, Carrier::Stdio) => true,
+            (Carrier::Unix { listen: earlier }, Carrier::Unix { listen }) => {
+                same_path(earlier, listen)
+            }
+            _ => false,
+        };
+        if let Some((other, _)) = doors.iter().find(|(_, earlier)| same(&earlier.carrier)) {
             let message = match &door.carrier {
                 Carrier::Stdio => format!(
                     "[door.{}] uses `stdio`, as [door.{other}] does; one process has one stdin, use `unix`",
@@ -202,8 +213,38 @@ fn door(
         None => serde_json::Map::new(),
     };
     let route_map = table.get("route-map").map(|node| route_map(reader, node)).unwrap_or_default();
+    let replaced = component.as_ref().is_some_and(|name| components.contains_key(name));
+    let built_in = component.as_deref().filter(|_| !replaced);
+    let answers = answers(reader, table, built_in);
     let limits = table.get("limits").map(|node| limits(reader, node, &title)).unwrap_or_default();
-    Some(Door { component: component?, carrier: carrier?, options, route_map, limits })
+    Some(Door { component: component?, carrier: carrier?, options, route_map, answers, limits })
+}
+
+/// Whether two paths name one place, as far as can be told without looking: links and `..` are not followed.
+fn same_path(one: &Path, other: &Path) -> bool {
+    let is_named = |part: &path::Component<'_>| *part != path::Component::CurDir;
+    one.components().filter(is_named).eq(other.components().filter(is_named))
+}
+
+/// Which approvals a door answers. `built_in` is the door's component, if that is the one of this program.
+fn answers(
+    reader: &mut Reader<'_>,
+    table: &DeTable<'_>,
+    built_in: Option<&str>,
+) -> Option<Answers> {
+    let word = reader.choice(table, "answers", &ANSWERS.map(|(word, _)| word))?;
+    let (_, answers) = ANSWERS.into_iter().find(|(known, _)| *known == word)?;
+    // An approval asked there would wait for ever.
+    if let (Some(name), Some(node)) = (built_in, table.get("answers"))
+        && answers != Answers::Never
+        && transom_doors::find(name).is_ok_and(|door| door.answers == Answers::Never)
+    {
+        let message = format!(
+            "`answers` is `{word}`, but `{name}` has no way to ask its peers; leave `answers` out"
+        );
+        reader.complain(node.span().start, message);
+    }
+    Some(answers)
 }
 
 fn carrier(
@@ -309,7 +350,11 @@ fn model(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Model> {
     })
 }
 
-fn store(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> StoreSettings {
+fn store(
+    reader: &mut Reader<'_>,
+    node: Option<&Node<'_>>,
+    doors: &BTreeMap<String, Door>,
+) -> StoreSettings {
     let Some(table) = node.and_then(|node| reader.table(node, "store", &["path", "durability"]))
     else {
         return StoreSettings { path: None, durability: Durability::default() };
@@ -318,41 +363,48 @@ fn store(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> StoreSettings {
         Some("power") => Durability::Power,
         _ => Durability::Process,
     };
-    StoreSettings { path: reader.path(table, "path"), durability }
+    let path = reader.path(table, "path");
+    let at_socket = |door: &Door| match (&path, &door.carrier) {
+        (Some(path), Carrier::Unix { listen }) => same_path(path, listen),
+        _ => false,
+    };
+    if let (Some((name, _)), Some(path), Some(node)) =
+        (doors.iter().find(|(_, door)| at_socket(door)), &path, table.get("path"))
+    {
+        let message =
+            format!("the store is {path:?}, where [door.{name}] listens; give each its own path");
+        reader.complain(node.span().start, message);
+    }
+    StoreSettings { path, durability }
 }
 
 fn tools(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Tools {
-    let all = || TOOLS.iter().map(|&name| name.to_owned()).collect();
+    let mut tools = Tools::default();
     let Some(table) = node.and_then(|node| reader.table(node, "tools", TOOLS_KEYS)) else {
-        return Tools {
-            enabled: all(),
-            keep_environment: Vec::new(),
-            subagent_depth_max: SUBAGENT_DEPTH_MAX,
-        };
+        return tools;
     };
-    let mut enabled = match reader.texts(table, "enabled") {
-        None => all(),
-        Some(texts) => {
-            for (text, at) in &texts {
-                if !TOOLS.contains(&text.as_str()) {
-                    reader.complain(*at, format!("unknown tool `{text}`; {}", remedy(text, TOOLS)));
-                }
+    if let Some(texts) = reader.texts(table, "enabled") {
+        for (text, at) in &texts {
+            if !TOOLS.contains(&text.as_str()) {
+                reader.complain(*at, format!("unknown tool `{text}`; {}", remedy(text, TOOLS)));
             }
-            texts.into_iter().map(|(text, _)| text).collect()
         }
-    };
-    enabled.sort();
-    let mut keep_environment = Vec::new();
+        tools.enabled = texts.into_iter().map(|(text, _)| text).collect();
+        tools.enabled.sort();
+    }
     for (name, at) in reader.texts(table, "keep-environment").unwrap_or_default() {
         if name.contains(['=', '\0', '*']) || name.contains(char::is_whitespace) {
             let message =
                 format!("{name:?} is no variable's name; write it as it stands in the environment");
             reader.complain(at, message);
         }
-        keep_environment.push(name);
+        tools.keep_environment.push(name);
     }
-    let subagent_depth_max = reader
-        .number(table, "subagent-depth-max", 0, SUBAGENT_DEPTH_MOST)
-        .unwrap_or(SUBAGENT_DEPTH_MAX);
-    Tools { enabled, keep_environment, subagent_depth_max }
+    if let Some(ms) = reader.number(table, "shell-timeout-ms", 1, SHELL_TIMEOUT_MS_MAX) {
+        tools.shell_timeout_ms = ms;
+    }
+    if let Some(depth) = reader.number(table, "subagent-depth-max", 0, SUBAGENT_DEPTH_MOST) {
+        tools.subagent_depth_max = depth;
+    }
+    tools
 }

@@ -181,6 +181,9 @@ impl Agent {
 
     /// What changes around the model, in the order of P-13.
     fn context(&self) -> Vec<Section> {
+        if !self.config.runtime_context {
+            return Vec::new();
+        }
         let permissions = &self.config.permissions;
         let Access { mode, policy, .. } = self.access();
         let mut sections = Vec::new();

@@ -81,14 +81,14 @@ impl Auditor {
     }
 }
 
-/// The call that is asked about: it has begun, has no result, and was not asked about before (P-15, P-30).
+/// The call that is asked about: it has begun, has no result, and was not asked about before (P-15, P-30). Of
+/// several with one id it is the one that began last: calls are asked about one after the other (L-57).
 fn about(turn: &mut Turn, event: &Envelope<'_>, id: &str) -> Checked<(usize, bool)> {
     let calls = turn.open.as_mut().and_then(|step| step.answer.as_mut());
-    let under_way = calls.and_then(|calls| {
-        let mut calls = calls.0.iter_mut().enumerate();
-        calls.find(|(_, call)| call.id == id && call.called.is_some() && !call.answered)
-    });
-    let Some((at, call)) = under_way else {
+    let under_way = calls.into_iter().flat_map(|calls| calls.0.iter_mut().enumerate());
+    let mut under_way =
+        under_way.filter(|(_, call)| call.id == id && call.called.is_some() && !call.answered);
+    let Some((at, call)) = under_way.next_back() else {
         return bad("P-15", format!("approval/asked about call \"{id}\", which is not under way"));
     };
     ensure(call.name == event.text("toolName"), "P-15", || {

@@ -100,8 +100,10 @@ impl Inboxes {
         let kind = &*event.kind;
         if kind != "agent/inbox/spliced" {
             // Only a crash can stand between the two halves of a move.
-            let recovers =
-                matches!(kind, "tool/result" | "step/end" | "turn/end" | "session/end-seed");
+            let recovers = matches!(
+                kind,
+                "approval/decided" | "tool/result" | "step/end" | "turn/end" | "session/end-seed"
+            );
             self.each(|inbox| {
                 let moving = std::mem::take(&mut inbox.moving);
                 ensure(moving.is_empty() || recovers, "L-21", || lost(&moving))

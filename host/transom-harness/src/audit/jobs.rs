@@ -7,8 +7,8 @@ use crate::jobs::{JobKind, JobStatus};
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
     pub(super) all: Vec<Job>,
-    bash: Number,
-    subagent: Number,
+    bash: Numbers,
+    subagent: Numbers,
 }
 
 #[derive(Debug)]
@@ -19,10 +19,28 @@ pub(super) struct Job {
 }
 
 #[derive(Debug, Default)]
-struct Number {
-    last: u64,
+struct Numbers {
+    used: Vec<u64>,
     /// A session begins here, which may count anew.
     may_restart: bool,
+}
+
+impl Numbers {
+    fn last(&self) -> u64 {
+        self.used.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Takes a number. Calls that overlap take theirs as they start, and are logged in the model's order: of
+    /// `starting` calls each may have any of the next numbers.
+    fn take(&mut self, number: u64, starting: u64) -> bool {
+        if self.may_restart && (1..=starting).contains(&number) {
+            self.used.clear();
+        }
+        let next = number >= 1 && number <= self.last() + starting && !self.used.contains(&number);
+        self.used.push(number);
+        self.may_restart = false;
+        next
+    }
 }
 
 impl Jobs {
@@ -40,25 +58,28 @@ impl Jobs {
     /// How many jobs of a kind there have been, by their numbers.
     pub(super) fn count(&self, kind: JobKind) -> u64 {
         match kind {
-            JobKind::Bash => self.bash.last,
-            JobKind::Subagent => self.subagent.last,
+            JobKind::Bash => self.bash.last(),
+            JobKind::Subagent => self.subagent.last(),
         }
     }
 
-    fn registered(&mut self, event: &Envelope<'_>) -> Checked {
+    fn registered(&mut self, event: &Envelope<'_>, starting: u64) -> Checked {
         let (id, word) = (event.text("jobId"), event.text("kind"));
-        let (kind, number) = match &*word {
+        let (kind, numbers) = match &*word {
             "bash" => (JobKind::Bash, &mut self.bash),
             _ => (JobKind::Subagent, &mut self.subagent),
         };
-        let found =
-            id.strip_prefix(kind.as_str()).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
-        let due = number.last + 1;
-        let holds = found == Some(due) || (number.may_restart && found == Some(1));
-        ensure(holds && id == format!("{word}-{}", found.unwrap_or_default()), "P-66", || {
-            format!("jobId must be \"{word}-{due}\", got \"{id}\"")
+        let number = id.strip_prefix(kind.as_str()).and_then(|rest| rest.strip_prefix('-'));
+        let number = number.and_then(|digits| digits.parse().ok()).unwrap_or_default();
+        let due = numbers.last() + 1;
+        let holds = numbers.take(number, starting) && id == format!("{word}-{number}");
+        ensure(holds, "P-66", || {
+            let most = match starting {
+                0 | 1 => String::new(),
+                _ => format!(", at most \"{word}-{}\"", due + starting - 1),
+            };
+            format!("jobId must be a new one, \"{word}-{due}\"{most}, got \"{id}\"")
         })?;
-        *number = Number { last: found.unwrap_or_default(), may_restart: false };
         self.all.push(Job { id: id.into(), kind, status: JobStatus::Running });
         Ok(())
     }
@@ -94,7 +115,9 @@ impl Auditor {
         ensure(starts, "P-78", || {
             format!("job/registered by call \"{call}\", whose tool/result is not due")
         })?;
-        self.jobs.registered(event)?;
+        let starting = answer.into_iter().flat_map(|calls| &calls.0);
+        let starting = starting.filter(|call| call.called.is_some() && !call.answered).count();
+        self.jobs.registered(event, u64::try_from(starting).unwrap_or(u64::MAX))?;
         self.expected = Some(Expected::Result(call.into()));
         Ok(())
     }

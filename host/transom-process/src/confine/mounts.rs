@@ -93,7 +93,7 @@ pub(crate) fn build(plan: &Plan) -> io::Result<()> {
     mounts.remove(Path::new("/"));
     place(mounts)?;
     // The directory itself may have got something mounted over it.
-    std::env::set_current_dir(inside)
+    nix::unistd::chdir(&inside).map_err(io::Error::from)
 }
 
 /// Whether the innermost mount above this path leaves it writable.

@@ -16,7 +16,8 @@ use tracing::debug;
 use crate::{
     command::Command,
     confine::{
-        Confined, Launcher, SessionNetwork, capabilities, network,
+        Confined, Launcher, capabilities,
+        network::{self, SessionNetwork},
         plan::{Attempt, Layers, Plan, Task, Width},
         prepare,
         report::Report,

@@ -165,3 +165,22 @@ fn an_ordinary_user_gets_what_the_report_promises() {
         assert_eq!(report["enforcement"] == json!("full"), report["gaps"] == json!([]), "{found}");
     }
 }
+
+#[test]
+fn without_networks_of_their_own_commands_have_none_and_the_rest_holds() {
+    for user in users() {
+        let rehearsal = format!("{REHEARSAL} serve");
+        let scripts = [SCRIPTS.as_slice(), &[rehearsal.as_str()]].concat();
+        let found = host(user, "networks", &workspace(), "workspace-write", &scripts);
+        let report = &found["report"];
+        if report["enforcement"] == json!("none") {
+            continue;
+        }
+        assert_eq!(report["network"], json!("none"), "{found}");
+        let mounts = report["mounts"] == json!(true);
+        let owned = user == "self";
+        let expected = [true, true, false, false, !mounts, !mounts, !mounts && owned, true, false];
+        assert_eq!(succeeded(&found), expected, "{found}");
+        assert_eq!(found["results"][8]["stderr"], json!("rehearsal: ENETUNREACH\n"), "{found}");
+    }
+}

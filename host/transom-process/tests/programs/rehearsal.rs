@@ -17,7 +17,10 @@ use nix::{
     sys::prctl,
     unistd::{Gid, Uid, setgid, setgroups, setuid},
 };
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use transom_process::{
@@ -187,13 +190,20 @@ async fn all(pipe: Option<impl AsyncReadExt + Unpin>) -> io::Result<String> {
 fn refuse(refused: &str) -> Result<(), Box<dyn Error>> {
     let calls: &[i64] = match refused {
         "nothing" => return Ok(()),
-        "namespaces" => &[libc::SYS_unshare, libc::SYS_setns],
+        "namespaces" | "networks" => &[libc::SYS_unshare, libc::SYS_setns],
         "landlock" => &[libc::SYS_landlock_create_ruleset],
         "seccomp" => &[libc::SYS_seccomp],
         "everything" => &[libc::SYS_unshare, libc::SYS_setns, libc::SYS_landlock_create_ruleset],
         other => return Err(format!("{other:?} cannot be refused").into()),
     };
-    let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
+    // Of namespaces, only those for networks.
+    let network = || {
+        let flag = libc::CLONE_NEWNET.cast_unsigned().into();
+        let how = SeccompCmpOp::MaskedEq(flag);
+        SeccompRule::new(vec![SeccompCondition::new(0, SeccompCmpArgLen::Dword, how, flag)?])
+    };
+    let conditions = if refused == "networks" { vec![network()?] } else { Vec::new() };
+    let rules = calls.iter().map(|call| (*call, conditions.clone())).collect();
     let action = SeccompAction::Errno(libc::EPERM.unsigned_abs());
     let target = TargetArch::try_from(env::consts::ARCH)?;
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, action, target)?;
@@ -211,6 +221,7 @@ fn adopting_host(script: &str, others: &[&str]) -> Result<(), Box<dyn Error>> {
         let spawner = Spawner::new(runtime.handle().clone())?;
         let mut process = spawner.spawn(bash(script)).await?;
         write!(io::stdout(), "{}", all(process.stdout.take()).await?)?;
+        process.wait().await?;
         let mut ends = Vec::new();
         for other in others {
             let mut process = spawner.spawn(bash(other)).await?;
@@ -219,10 +230,14 @@ fn adopting_host(script: &str, others: &[&str]) -> Result<(), Box<dyn Error>> {
         for end in ends {
             writeln!(io::stdout(), "{:?}", end.await??)?;
         }
-        let input = tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink()));
-        input.await??;
-        Ok(())
+        until_input_ends().await
     })
+}
+
+/// Whoever plays with a host lets it go at the latest by ending.
+async fn until_input_ends() -> Result<(), Box<dyn Error>> {
+    tokio::task::spawn_blocking(|| io::copy(&mut io::stdin(), &mut io::sink())).await??;
+    Ok(())
 }
 
 /// A host that notes what it starts, says when the script has begun, and waits to be killed.
@@ -237,6 +252,6 @@ fn doomed_host(home: &str, run: &str, script: &str) -> Result<(), Box<dyn Error>
         let stdout = all(process.stdout.take()).await?;
         write!(io::stdout(), "{stdout}")?;
         io::stdout().flush()?;
-        std::future::pending::<Result<(), Box<dyn Error>>>().await
+        until_input_ends().await
     })
 }

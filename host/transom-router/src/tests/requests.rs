@@ -231,7 +231,7 @@ fn stored_before() -> House {
     let header = first.log[0].header.to_string();
     let events = first.log.len() as u64;
     house.stored.push(StoredSession { id: "main".into(), header, events, updated_at: 1000 });
-    house.log = first.log;
+    house.log = first.log.clone();
     house.connect(1, facts(Reach::Owned));
     house.watch(1, "owned");
     house

@@ -247,3 +247,6 @@ pub(crate) fn append(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,13 +61,20 @@ impl Sessions {
 
     /// Takes a session, and mends its log if it has one. `false`: another process has it.
     pub(crate) fn claim(&self, id: &SessionId) -> Result<bool, StoreError> {
-        let _taking_up = guard(&self.taking_up);
-        let mut state = self.state();
-        state.leaving.remove(id);
-        if state.live.contains_key(id) {
+        self.state().leaving.remove(id);
+        self.hold(id)
+    }
+
+    /// Like [`claim`](Sessions::claim), for as long as events wait: a session that is leaving still leaves.
+    pub(crate) fn hold(&self, id: &SessionId) -> Result<bool, StoreError> {
+        let is_live = || self.state().live.contains_key(id);
+        if is_live() {
             return Ok(true);
         }
-        drop(state);
+        let _taking_up = guard(&self.taking_up);
+        if is_live() {
+            return Ok(true);
+        }
         // Nothing can be kept for an id without a place.
         layout::place(&self.root, self.encoding, None, id)?;
         if !self.claims.claim(id)? {

@@ -103,7 +103,8 @@ pub(crate) fn header(log: Log<'_>) -> Result<HeaderLine, StoreError> {
     let line = first
         .as_ref()
         .filter(|piece| piece.is_whole)
-        .and_then(|piece| piece.text.split_inclusive(|byte| *byte == b'\n').next());
+        .and_then(|piece| piece.text.split_inclusive(|byte| *byte == b'\n').next())
+        .filter(|line| line.ends_with(b"\n"));
     let parsed = match line.map(str::from_utf8) {
         None => Err("empty or header-less session log".to_owned()),
         Some(Err(_)) => Err("corrupt session log: header line is not valid JSON".to_owned()),
@@ -224,18 +225,17 @@ impl Bad {
     }
 }
 
-/// Lines without an end were never written to their end.
+/// A line without an end was never written to its end.
 fn has_turn_end(text: &[u8]) -> bool {
     text.split_inclusive(|byte| *byte == b'\n')
         .any(|line| line.ends_with(b"\n") && line::is_turn_end(line))
 }
 
+/// Takes a row, and the point at which its piece begins.
+type Each<'a> = dyn FnMut(Point, &Row<'_>) -> Result<ControlFlow<()>, StoreError> + 'a;
+
 /// Reads rows from a point on. Each is given away with the point at which its piece begins.
-fn walk(
-    log: Log<'_>,
-    from: Point,
-    each: &mut dyn FnMut(Point, &Row<'_>) -> Result<ControlFlow<()>, StoreError>,
-) -> Result<Stop, StoreError> {
+fn walk(log: Log<'_>, from: Point, each: &mut Each<'_>) -> Result<Stop, StoreError> {
     let mut pieces = Pieces::new(log, from.offset);
     let mut reached = from;
     while let Some(piece) = pieces.next().map_err(|error| failed(log.path, &error))? {
@@ -243,14 +243,15 @@ fn walk(
         let mut good = 0;
         for line in piece.text.split_inclusive(|byte| *byte == b'\n') {
             let is_header = reached.lines == 0;
+            let is_line = piece.is_whole && line.ends_with(b"\n");
             let row = match str::from_utf8(line) {
-                Ok(text) if piece.is_whole && !is_header => {
+                Ok(text) if is_line && !is_header => {
                     Row::parse(text.trim_end_matches(['\n', '\r']))
                 }
                 _ => None,
             };
             match row {
-                None if is_header && piece.is_whole => {}
+                None if is_header && is_line => {}
                 Some(row) if row.seq() == reached.events => {
                     if each(start, &row)?.is_break() {
                         return Ok(Stop::Asked(reached));
@@ -293,7 +294,7 @@ struct Piece {
     /// Where to go on.
     next: u64,
     text: Vec<u8>,
-    /// All of it is there, undamaged, and its last line has an end.
+    /// It could be decoded. Its last line may have no end.
     is_whole: bool,
 }
 
@@ -333,10 +334,10 @@ impl<'a> Pieces<'a> {
             let read = frames::read_fully(self.log.file, &mut frame, offset)?;
             frame.truncate(read);
             match frames::decode(&frame) {
-                Ok(text) if text.is_empty() || text.ends_with(b"\n") => {
+                Ok(text) => {
                     return Ok(Piece { offset, next: offset + length, text, is_whole: true });
                 }
-                Ok(partial) | Err(partial) => text = partial,
+                Err(partial) => text = partial,
             }
         }
         // Behind damage, lengths mean nothing any more.
@@ -364,9 +365,7 @@ impl<'a> Pieces<'a> {
             }
             if is_end || text.len() as u64 > FRAME_BYTES_MAX {
                 let next = offset + text.len() as u64;
-                let rest =
-                    (!text.is_empty()).then_some(Piece { offset, next, text, is_whole: false });
-                return Ok(rest);
+                return Ok((next > offset).then_some(Piece { offset, next, text, is_whole: true }));
             }
         }
     }

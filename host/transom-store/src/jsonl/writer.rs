@@ -29,18 +29,20 @@ pub(crate) struct Writer {
     durability: Durability,
     /// Written, but perhaps not on the disk.
     unsynced: Vec<(PathBuf, File)>,
+    /// Events of this batch still count as waiting.
+    is_storing: bool,
 }
 
 impl Writer {
     pub(crate) fn new(sessions: Arc<Sessions>, is_packed: bool, durability: Durability) -> Writer {
-        Writer { sessions, is_packed, durability, unsynced: Vec::new() }
+        Writer { sessions, is_packed, durability, unsynced: Vec::new(), is_storing: false }
     }
 
     /// Stores what a batch has of one session.
     fn store_session(&mut self, id: &SessionId, queued: &[&Queued]) -> Vec<Verdict> {
         let all = |message: String| vec![Verdict::Failed(message); queued.len()];
         // A session that nobody has claimed is claimed with its first event: its log has one writer.
-        match self.sessions.claim(id) {
+        match self.sessions.hold(id) {
             Ok(true) => {}
             Ok(false) => return all(format!("session \"{id}\" is live in another process")),
             Err(error) => return all(format!("cannot store events: {error}")),
@@ -143,6 +145,12 @@ impl Writer {
         }
     }
 
+    /// Before anybody hears of the batch: a session that is given back then is free at once.
+    fn stop_waiting(&mut self, batch: &Batch) {
+        self.is_storing = false;
+        self.sessions.settle(batch.events.iter().map(|queued| &queued.append));
+    }
+
     fn sync_later(&mut self, path: &std::path::Path, file: File) {
         if self.unsynced.len() >= UNSYNCED_MAX {
             self.sync();
@@ -161,6 +169,7 @@ impl Writer {
 
 impl Storing for Writer {
     fn store(&mut self, batch: &mut Batch) -> Vec<Verdict> {
+        self.is_storing = true;
         let events = &batch.events;
         // Which events of the batch are whose, in the order in which sessions first appear.
         let mut order: Vec<(&SessionId, Vec<usize>)> = Vec::new();
@@ -187,6 +196,7 @@ impl Storing for Writer {
                 }
             }
         }
+        self.stop_waiting(batch);
         verdicts
     }
 
@@ -198,7 +208,9 @@ impl Storing for Writer {
                 self.sessions.change(&queued.append.session, |live| live.is_unclean = true);
             }
         }
-        self.sessions.settle(batch.events.iter().map(|queued| &queued.append));
+        if self.is_storing {
+            self.stop_waiting(batch);
+        }
     }
 }
 

@@ -257,6 +257,7 @@ fn append_until_killed(path: &Path, kind: Kind, durability: Durability) -> ! {
     let (sink, commits) = sink();
     let store = kind.open(path, durability, sink);
     let mut seqs = SESSIONS.map(|session| {
+        assert_eq!(store.claim(&session.into()), Ok(true));
         store.find(&SessionId::from(session)).unwrap().map_or(0, |session| session.events)
     });
     let mut number = 0;

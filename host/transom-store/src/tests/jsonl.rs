@@ -217,9 +217,7 @@ fn a_log_never_takes_the_place_of_another_file() {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, "somebody else's").unwrap();
     log.append(&[("main", 0, ""), ("other", 0, "")]);
-    let message = format!(
-        "cannot store events: cannot make the session log {path:?}: File exists (os error 17)"
-    );
+    let message = format!("cannot store events: empty or header-less session log (in {path:?})");
     assert_eq!(log.reports(), [failed(1, 1, &message), Commit::Through(2)]);
     assert_eq!(fs::read(&path).unwrap(), b"somebody else's");
 }

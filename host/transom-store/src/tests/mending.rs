@@ -1,6 +1,6 @@
 //! Loading logs of JSON lines that a crash, or worse, has left (L-78, rows 35 and 36, L-82).
 
-use std::{fs, path::PathBuf};
+use std::{fs, io::Write as _, path::PathBuf};
 
 use tempfile::TempDir;
 use transom_harness::ports::{Commit, Page, Store as _};
@@ -67,7 +67,10 @@ impl Root {
 }
 
 fn frame(text: &[u8]) -> Vec<u8> {
-    zstd::stream::encode_all(text, 3).unwrap()
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 3).unwrap();
+    encoder.include_checksum(true).unwrap();
+    encoder.write_all(text).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn lines(texts: &[String]) -> Vec<u8> {
@@ -198,20 +201,29 @@ fn a_damaged_frame_counts_from_its_first_line() {
         (0..5).map(|index| frames[..index].iter().map(Vec::len).sum()).collect();
     let root = Root::new(true, &batches.iter().map(Vec::as_slice).collect::<Vec<_>>());
     let whole = root.bytes();
-    assert_eq!(root.texts().len(), 8);
-    for (batch, line) in [(1, 2), (2, 5)] {
-        // Anywhere in the frame but in the last one: a turn has ended behind it.
+    let undamaged = root.texts();
+    assert_eq!(undamaged.len(), 8);
+    for (batch, lines) in [(1, 2..=5), (2, 5..=8)] {
+        // Anywhere in the frame: a turn has ended behind it.
         for at in starts[batch]..starts[batch + 1] {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x5A;
             fs::write(root.path(), &damaged).unwrap();
-            let text = format!("corrupt session log: unparsable committed event at line {line}");
             let reader = open_read_only(root.directory.path()).unwrap();
-            match reader.read(&"main".into(), Page::events(0, u64::MAX)) {
-                Err(error) => assert!(error.to_string().starts_with(&text), "{at}: {error}"),
-                // Without a checksum some changes make another text; it is no event of this log then.
-                Ok(texts) => assert_eq!(texts.len(), 8, "{at}"),
-            }
+            let error = match reader.read(&"main".into(), Page::events(0, 9)) {
+                Err(error) => error.to_string(),
+                // Some bits only say how much memory to lay by.
+                Ok(texts) => {
+                    let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+                    assert!(texts == undamaged && at < starts[batch] + 8, "{at}");
+                    continue;
+                }
+            };
+            // What frames say of their own length decides whether their lines still count.
+            let line = error
+                .strip_prefix("corrupt session log: unparsable committed event at line ")
+                .and_then(|rest| rest.split_once(' ')?.0.parse::<i32>().ok());
+            assert!(line.is_some_and(|line| lines.contains(&line)), "{at}: {error}");
         }
     }
     for cut in starts[4] + 1..whole.len() {
@@ -273,7 +285,8 @@ fn a_log_without_a_header_of_this_version_is_refused() {
     }
     let missing =
         Root::new(false, &[b"{\"type\":\"session\",\"version\":0,\"id\":\"main\"}\n"]).refusal();
-    assert_eq!(missing, format!("{not_a_header}: missing field `createdAt` at line 1 column 41"));
+    let missing_member = format!("{not_a_header}: missing field `createdAt`");
+    assert!(missing.starts_with(&missing_member), "{missing}");
     let no_frame = Root::new(true, &[&first()]);
     fs::write(no_frame.path(), first()).unwrap();
     assert_eq!(no_frame.refusal(), "empty or header-less session log");

@@ -59,6 +59,23 @@ impl Settings {
         })
     }
 
+    /// A whole number, or a word that stands for none.
+    pub(super) fn number_or(&mut self, key: &str, word: &str) -> Option<u64> {
+        let right = format!("a whole number, or {word:?}");
+        self.take(key, &right, |value| match value.as_str() {
+            Some(text) => (text == word).then_some(None),
+            None => value.as_u64().map(Some),
+        })
+        .flatten()
+    }
+
+    /// Takes a key that says what holds here anyway; with another value it has no effect.
+    pub(super) fn accept(&mut self, key: &str, anyway: &Value) {
+        if self.members.get(key).is_some_and(|(_, value)| value == anyway || value.is_null()) {
+            self.members.remove(key);
+        }
+    }
+
     pub(super) fn choice(&mut self, key: &str, choices: &[&str]) -> Option<String> {
         let at = self.members.get(key).map(|(at, _)| *at)?;
         let text = self.any_text(key)?;

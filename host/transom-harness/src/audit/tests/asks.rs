@@ -51,6 +51,11 @@ fn an_ask_is_about_a_call_that_is_under_way() {
     bad("@called c; ask q c", &not(12, "c"));
     bad("@called c; call c; ask q d", &not(13, "d"));
     bad("@called c; call c; result c; ask q c", &not(14, "c"));
+    // Of two calls with one id the ask is about the one that began last.
+    let first = stories::result_of("c", 18, "\"append\"", "[15]", "x", false);
+    good(&format!(
+        "@called c c; call c; call c; ask q c; {first}; decide q allowed-once; result c"
+    ));
     let other = r#"{"type":"approval/asked","data":{"id":"q","toolName":"u","callId":"c"}}"#;
     bad(
         &format!("@called c; call c; {other}"),
@@ -138,24 +143,21 @@ fn jobs_are_counted_by_kind_and_start_right_before_their_result() {
     let begun = "@called c1 c2; call c1; call c2";
     let summary = good(&format!("{begun}; job bash-1 c1; result c1; job subagent-1 c2; result c2"));
     assert_eq!(summary.running_jobs(), ["bash-1", "subagent-1"]);
-    let next = "job bash-1 c1; result c1";
-    good(&format!("{begun}; {next}; job bash-2 c2; result c2"));
-    bad(
-        &format!("{begun}; {next}; job bash-1 c2"),
-        "seq 19: jobId must be \"bash-2\", got \"bash-1\" (P-66)",
-    );
-    bad(
-        &format!("{begun}; job bash-2 c1"),
-        "seq 17: jobId must be \"bash-1\", got \"bash-2\" (P-66)",
-    );
-    bad(
-        &format!("{begun}; job bash-01 c1"),
-        "seq 17: jobId must be \"bash-1\", got \"bash-01\" (P-66)",
-    );
-    bad(
-        &format!("{begun}; job bash-x c1"),
-        "seq 17: jobId must be \"bash-1\", got \"bash-x\" (P-66)",
-    );
+    good(&format!("{begun}; job bash-1 c1; result c1; job bash-2 c2; result c2"));
+    // Calls that overlap take their numbers as they start.
+    good(&format!("{begun}; job bash-2 c1; result c1; job bash-1 c2; result c2"));
+    let check = |script: &str, expected: &str| {
+        bad(&format!("{begun}; {script}"), &format!("{expected} (P-66)"));
+    };
+    let first = "job bash-1 c1; result c1";
+    let due = "jobId must be a new one, \"bash-2\", got";
+    check(&format!("{first}; job bash-1 c2"), &format!("seq 19: {due} \"bash-1\""));
+    check(&format!("{first}; job bash-3 c2"), &format!("seq 19: {due} \"bash-3\""));
+    check(&format!("{first}; job bash-02 c2"), &format!("seq 19: {due} \"bash-02\""));
+    check(&format!("{first}; job bash-x c2"), &format!("seq 19: {due} \"bash-x\""));
+    let most = "jobId must be a new one, \"bash-1\", at most \"bash-2\", got";
+    check("job bash-3 c1", &format!("seq 17: {most} \"bash-3\""));
+    check("job bash-0 c1", &format!("seq 17: {most} \"bash-0\""));
     let not_due = |at: u64, call: &str| {
         format!("seq {at}: job/registered by call \"{call}\", whose tool/result is not due (P-78)")
     };

@@ -60,6 +60,8 @@ fn a_message_moves_to_the_next_step_in_two_splices() {
     bad(&format!("@asked; in a; in b; {out}; {back}"), &format!("seq 10: {lost}"));
     // Only a crash stands between the two.
     good(&format!("@asked; in a; in b; {out}; step-end; turn-end interrupted; end-seed"));
+    let asked = "@called c; call c; ask q c; in a; in b";
+    good(&format!("{asked}; {out}; decide q cancelled; lost-result c TOOL_OUTCOME_UNKNOWN"));
 }
 
 #[test]

@@ -1,0 +1,1 @@
+//! Ways out of confinement that somebody would try.

@@ -1,0 +1,1 @@
+//! Too much of everything: jobs, output, asks.

@@ -1,7 +1,8 @@
 //! The conformance checklist of the SDK door (sdk.md §15), one test for each row that a server has to meet, against
-//! the real binary. C-46 to C-48 drive published clients and stand in `tests/peers`; C-30 to C-32 need subagents
-//! (decision 36), C-49 to C-52 a client of our own; C-56 is a unit test of the component.
+//! the real binary. C-46 to C-48 drive published clients and stand in `tests/peers`;
+//! C-49 to C-52 need a client of our own; C-56 is a unit test of the component.
 
+mod delegation;
 mod ending;
 mod framing;
 mod handshake;

@@ -3,7 +3,9 @@
 
 mod asks;
 mod cancel;
+mod delegation;
 mod model;
 mod order;
+mod recovery;
 mod stage;
 mod tools;

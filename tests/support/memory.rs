@@ -84,8 +84,7 @@ impl Memory {
         let store = Arc::new(store);
 
         let endpoint = Endpoint { base_url: Some(setup.base_url), key: setup.key.map(Key::new) };
-        let settings =
-            Settings { effort: setup.effort.map(str::to_owned), ..Settings::default() };
+        let settings = Settings { effort: setup.effort.map(str::to_owned), ..Settings::default() };
         let models = Providers::new(runtime.handle().clone())
             .with(deepseek::ID, DeepSeek::new(move || endpoint.clone(), settings));
         let path = std::env::var("PATH").unwrap_or_default();

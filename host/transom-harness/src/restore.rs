@@ -1,7 +1,11 @@
 //! A stored log read back: folded into what an agent needs to go on, and closed where a crash had cut it
 //! (L-27, L-78 to L-80). Reading the log from disk is the store's.
 
-use std::{borrow::Cow, collections::{HashMap, VecDeque}, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -521,7 +525,7 @@ fn read<'a, T: Deserialize<'a>>(envelope: &Envelope<'a>) -> Result<T, RestoreErr
 }
 
 fn calls(message: &Message) -> Vec<String> {
-    let ids = message.content.iter().filter_map(|block| match block {
+    let ids = message.content.iter().filter_map(|block| match block.typed().as_ref() {
         Block::ToolCall { id, .. } => Some(id.clone()),
         Block::Text { .. } | Block::Reasoning { .. } | Block::ToolResult { .. } | Block::Raw(_) => {
             None

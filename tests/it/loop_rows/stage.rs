@@ -133,7 +133,17 @@ impl Stage {
         self.peer.watch();
     }
 
-    /// The whole log of a session that is live, byte for byte as far as JSON goes.
+    /// A stored session: its header, then its events.
+    pub(super) fn exported(&self, session: &str) -> Vec<Value> {
+        let store = self.place.root().join("store.db");
+        let launch = Launch::new(["export", session, "--store", text(&store)]);
+        let finished = launch.env("HOME", &self.place.home).run("");
+        assert_eq!(finished.code, 0, "{finished:?}");
+        let lines = finished.stdout.lines();
+        lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+
+    /// The whole log of a session that is live.
     pub(super) fn log(&mut self, session: &str) -> Vec<Value> {
         let mut events = Vec::new();
         loop {

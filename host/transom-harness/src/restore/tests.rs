@@ -1,5 +1,9 @@
 //! Logs read back: whole ones, ones cut by a crash at any event, and damaged ones.
 
+mod forks;
+mod jobs;
+mod surface;
+
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -347,7 +347,7 @@ fn jobs_are_shown_whole_after_every_change() {
     in_order(
         &told,
         &[
-            "1 event main 20 job/settled",
+            "1 event main 17 job/settled",
             "1 session/jobs main [completed]",
             "agent/inbox/spliced",
             "1 session/queue main [context]",

@@ -122,6 +122,8 @@ pub struct Door {
     /// Which approvals the door's peers answer (decision 8). `None`: what the built-in door of the component says,
     /// else none.
     pub answers: Option<Answers>,
+    /// The file of the door's own policy. `None`: that of its component, else the one that is built in.
+    pub policy: Option<PathBuf>,
     /// Numbers that replace those of the policy.
     pub limits: DoorLimits,
 }

@@ -82,7 +82,7 @@ pub struct Confinement {
 
 /// The places of one session: canonical, without duplicates, sorted.
 ///
-/// What does not exist is left out of `roots` and named in `absent`. It stays in `private` and `guarded`, behind its
+/// What does not exist, or leads out of another root that it lies in, is left out of `roots` and named in `absent`. It stays in `private` and `guarded`, behind its
 /// deepest directory that exists, so that it is covered once it does; secrets are listed where they exist.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
@@ -100,7 +100,7 @@ pub struct Places {
     pub guarded: Vec<PathBuf>,
     /// Every path with a component `.git` is guarded too.
     pub guard_git: bool,
-    /// Roots that were asked for and are no directories here.
+    /// Roots that were asked for and are no directories here, or not where they would have to be.
     pub absent: Vec<PathBuf>,
 }
 
@@ -141,9 +141,11 @@ impl Confinement {
         }
         wanted.push(SHARED_MEMORY.into());
         wanted.extend(self.write.iter().map(|path| workspace.join(path)));
+        let mut firm = vec![workspace.clone()];
+        firm.extend(wanted.iter().filter_map(|path| directory(path)));
         let (mut roots, mut absent) = (Vec::new(), Vec::new());
         for path in wanted {
-            match directory(&path) {
+            match directory(&path).filter(|real| stays(&path, real, &firm)) {
                 Some(real) => roots.push(real),
                 None => absent.push(path),
             }
@@ -243,6 +245,15 @@ fn escape(session: &str) -> String {
 
 fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|real| real.is_dir())
+}
+
+/// Whether a path that leads through a root also ends in it. A command that may write there could have put a link in
+/// its way, so that the next one finds a root where it likes.
+fn stays(path: &Path, real: &Path, roots: &[PathBuf]) -> bool {
+    path.ancestors().skip(1).filter_map(|above| fs::canonicalize(above).ok()).all(|above| {
+        let passed = |root: &&PathBuf| root.parent().is_some() && above.starts_with(root);
+        roots.iter().filter(passed).all(|root| real.starts_with(root))
+    })
 }
 
 /// The real path, also of what does not exist yet.

@@ -1,6 +1,7 @@
 //! Asks as objects of the host (decision 9): who may answer one, how peers learn of it, and how an
 //! answer that does not fit is told apart from one that comes too late (P-14, P-15, B-136 to B-143).
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
@@ -15,6 +16,7 @@ use crate::{
     release::Item,
     request::{AskAnswer, AskSettle, Settled, Topic},
     router::Router,
+    row,
 };
 
 /// An ask that nobody has decided yet.
@@ -34,35 +36,62 @@ pub(crate) enum Kind {
     Question { question: QuestionId, questions: Value },
 }
 
+/// What peers are told of an ask.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Told<'a> {
+    ask_id: &'a str,
+    kind: &'static str,
+    /// In a baseline, which is about several sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    call_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    arguments: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    questions: Option<&'a Value>,
+    /// Once it is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'a str>,
+}
+
 impl OpenAsk {
     /// The body of `ask/opened`.
-    fn body(&self) -> Value {
+    fn opened(&self) -> Told<'_> {
+        let ask_id = self.id.as_str();
         match &self.kind {
-            Kind::Approval(approval) => {
-                let mut body = json!({
-                    "askId": self.id,
-                    "kind": "approval",
-                    "approvalId": approval.id,
-                    "toolName": approval.tool_name,
-                    "callId": approval.call_id,
-                    "arguments": approval.arguments,
-                });
-                if let Some(reason) = &approval.reason {
-                    body["reason"] = reason.as_str().into();
-                }
-                body
-            }
+            Kind::Approval(approval) => Told {
+                ask_id,
+                kind: "approval",
+                approval_id: Some(&approval.id),
+                tool_name: Some(&approval.tool_name),
+                call_id: Some(&approval.call_id),
+                reason: approval.reason.as_deref(),
+                arguments: Some(&approval.arguments),
+                ..Told::default()
+            },
             Kind::Question { questions, .. } => {
-                json!({ "askId": self.id, "kind": "question", "questions": questions })
+                Told { ask_id, kind: "question", questions: Some(questions), ..Told::default() }
             }
         }
     }
 
+    /// The body of `ask/closed`.
+    fn closed<'a>(&'a self, outcome: &'a str) -> Told<'a> {
+        let Told { ask_id, kind, approval_id, .. } = self.opened();
+        Told { ask_id, kind, approval_id, outcome: Some(outcome), ..Told::default() }
+    }
+
     /// What a baseline says of it.
-    pub(crate) fn baseline(&self) -> Value {
-        let mut body = self.body();
-        body["sessionId"] = self.session.as_str().into();
-        body
+    pub(crate) fn baseline(&self) -> Told<'_> {
+        Told { session_id: Some(self.session.as_str()), ..self.opened() }
     }
 
     fn is_approval(&self, approval: &str) -> bool {
@@ -104,7 +133,7 @@ impl Router {
         let item = Item::AskOpened {
             session: session.clone(),
             ask: ask.id.clone(),
-            body: ask.body().to_string().into(),
+            body: row::text(&ask.opened()).into(),
         };
         self.open_asks.push(ask);
         self.push_item(out, session, item);
@@ -121,15 +150,11 @@ impl Router {
     /// Removes an ask. Gives what peers are told of it, if they have heard of it at all.
     fn take_ask(&mut self, ask: &str, outcome: &str) -> Option<(SessionId, Item)> {
         let at = self.open_asks.iter().position(|open| open.id == ask)?;
-        let OpenAsk { id, session, kind, shown } = self.open_asks.remove(at);
-        let mut body = json!({ "askId": id, "kind": "question", "outcome": outcome });
-        if let Kind::Approval(approval) = kind {
-            body["kind"] = "approval".into();
-            body["approvalId"] = approval.id.into();
-        }
-        let frame = Frame::notice("ask/closed", Some(session.clone()), body.to_string());
-        let item = Item::Notice { session: session.clone(), topic: Topic::Asks, frame };
-        shown.then_some((session, item))
+        let ask = self.open_asks.remove(at);
+        let body = row::text(&ask.closed(outcome));
+        let frame = Frame::notice("ask/closed", Some(ask.session.clone()), body);
+        let item = Item::Notice { session: ask.session.clone(), topic: Topic::Asks, frame };
+        ask.shown.then_some((ask.session, item))
     }
 
     /// The agent has its decision, by whomever.
@@ -166,20 +191,14 @@ impl Router {
         let settled = match (&ask.kind, value, error) {
             (_, Some(_), Some(_)) | (_, None, None) | (Kind::Approval(_), None, Some(_)) => None,
             (Kind::Approval(approval), Some(value), None) => {
-                let fits = value["sessionId"] == session.as_str()
-                    && value["approvalId"] == approval.id.as_str();
-                let outcome = match value["outcome"].as_str() {
-                    Some("allowed-once") if fits => Some(Outcome::AllowedOnce),
-                    Some("rejected") if fits => Some(Outcome::Rejected),
-                    _ => None,
-                };
+                let outcome = decision(&session, approval, value);
                 outcome.map(|outcome| {
                     let approval = approval.id.clone();
                     Either::Approval(Happened::Decided { approval, outcome })
                 })
             }
             (Kind::Question { question, questions }, Some(value), None) => {
-                questions::answer(&session, questions, &value)
+                questions::answer(&session, questions, value)
                     .map(|answer| Either::Question(*question, Closed::Answered(answer)))
             }
             (Kind::Question { question, .. }, None, Some(error)) => (error.code == "cancelled")
@@ -273,6 +292,32 @@ impl Router {
             }
         }
     }
+}
+
+/// What an answer decides, if it is about this ask and says what may be said (B-137).
+fn decision(session: &SessionId, approval: &Approval, value: Value) -> Option<Outcome> {
+    let decision: Decision = serde_json::from_value(value).ok()?;
+    let fits = decision.session_id == session.as_str() && decision.approval_id == approval.id;
+    fits.then_some(match decision.outcome {
+        Decided::AllowedOnce => Outcome::AllowedOnce,
+        Decided::Rejected => Outcome::Rejected,
+    })
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Decision {
+    session_id: String,
+    approval_id: String,
+    outcome: Decided,
+}
+
+/// What a peer may decide; the other outcomes are the host's.
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Decided {
+    AllowedOnce,
+    Rejected,
 }
 
 /// What an answer settles.

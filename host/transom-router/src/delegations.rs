@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde::Serialize;
 use transom_frame::{Frame, SessionId};
 use transom_harness::{
     agent::{Agent, Delivery, Descriptor, InboxFate, Status},
@@ -20,6 +20,7 @@ use crate::{
     answers::Pending,
     request::Topic,
     router::Router,
+    row,
     sessions::{Session, Stage, Work},
 };
 
@@ -172,27 +173,39 @@ impl Router {
         }
         let stop_reason = stop_reason(session.agent.last_end());
         let output = session.agent.output();
-        let mut body = json!({
-            "runId": self.chance.uuid(),
-            "provider": PROVIDER,
-            "agentId": child.as_str(),
-            "childSessionId": child.as_str(),
-            "local": true,
-            "stopReason": stop_reason,
+        let body = row::text(&Finished {
+            run_id: self.chance.uuid(),
+            provider: PROVIDER,
+            agent_id: child.as_str(),
+            child_session_id: child.as_str(),
+            local: true,
+            stop_reason,
+            last_assistant_message: &output,
         });
-        if !output.is_empty() {
-            body["lastAssistantMessage"] = json!(output);
-        }
         session.work =
             Work::Done(run, DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output });
         self.runs.remove(&run);
         if let Some(parent) = session.parent().cloned() {
-            let frame = Frame::notice("subagent/finished", Some(parent.clone()), body.to_string());
+            let frame = Frame::notice("subagent/finished", Some(parent.clone()), body);
             // In the tree's own order: behind the child's idle, before the result of its parent's call (L-68).
             self.notice(out, &parent, Topic::Subagents, frame);
         }
         self.dispose(out, now, std::slice::from_ref(child));
     }
+}
+
+/// The body of `subagent/finished`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Finished<'a> {
+    run_id: String,
+    provider: &'a str,
+    agent_id: &'a str,
+    child_session_id: &'a str,
+    local: bool,
+    stop_reason: &'a str,
+    #[serde(skip_serializing_if = "<[Block]>::is_empty")]
+    last_assistant_message: &'a [Block],
 }
 
 /// How a run ended, from its last turn (L-66).

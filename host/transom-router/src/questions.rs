@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use transom_frame::SessionId;
 use transom_harness::{header::Origin, ports::AskRefused};
 
-use crate::{Effect, QuestionId, asks::Kind, router::Router, sessions::Stage};
+use crate::{Effect, QuestionId, asks::Kind, router::Router, row, sessions::Stage};
 
 /// How a question came to its end.
 #[derive(Debug)]
@@ -143,16 +143,26 @@ impl Router {
     }
 }
 
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered {
+    session_id: String,
+    answer: Answers,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Answers {
+    answers: Vec<Given>,
+}
+
 /// The answer as the tool gives it, if it fits the questions (B-143).
-pub(crate) fn answer(session: &SessionId, questions: &Value, value: &Value) -> Option<String> {
-    if value["sessionId"] != session.as_str() {
-        return None;
-    }
+pub(crate) fn answer(session: &SessionId, questions: &Value, value: Value) -> Option<String> {
+    let Answered { session_id, answer } = serde_json::from_value(value).ok()?;
     let asked: Vec<Question> = serde_json::from_value(questions.clone()).ok()?;
-    let given: Vec<Given> = serde_json::from_value(value["answer"]["answers"].clone()).ok()?;
-    let fits = asked.len() == given.len()
-        && asked.iter().zip(&given).all(|(question, given)| question.takes(given));
-    fits.then(|| json!({ "answers": given }).to_string())
+    let fits = session_id == session.as_str()
+        && asked.len() == answer.answers.len()
+        && asked.iter().zip(&answer.answers).all(|(question, given)| question.takes(given));
+    fits.then(|| row::text(&answer))
 }
 
 impl Question {

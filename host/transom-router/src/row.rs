@@ -42,6 +42,22 @@ pub(crate) struct Baseline {
     cwd: Option<String>,
 }
 
+/// A session that is new to its watchers.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Added<'a> {
+    pub(crate) last_seq: i64,
+    pub(crate) blank: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cwd: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent_session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<Origin>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) agent_preset: Option<&'a str>,
+}
+
 /// Answer to `models/check`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Checked {

@@ -19,7 +19,7 @@ use crate::{
     release::Item,
     request::{Read, Request, Topic},
     router::Router,
-    row::{self, Row, last_seq},
+    row::{self, Added, Row, last_seq},
 };
 
 /// A session with its agent.
@@ -130,17 +130,14 @@ impl Router {
     pub(crate) fn publish(&mut self, out: &mut Vec<Effect>, session: Session, stored: Vec<Event>) {
         let header = Arc::clone(session.agent.header());
         let id = header.id.clone();
-        let mut added = json!({
-            "lastSeq": last_seq(session.released),
-            "blank": session.agent.log().last_turn() == 0,
-            "cwd": session.agent.cwd(),
+        let added = row::text(&Added {
+            last_seq: last_seq(session.released),
+            blank: session.agent.log().last_turn() == 0,
+            cwd: session.agent.cwd(),
+            parent_session_id: header.parent_session.as_ref().map(SessionId::as_str),
+            origin: header.origin,
+            agent_preset: header.agent_preset.as_deref(),
         });
-        if let Some(parent) = &header.parent_session {
-            added["parentSessionId"] = parent.as_str().into();
-        }
-        if let Some(origin) = header.origin {
-            added["origin"] = json!(origin);
-        }
         match session.parent().cloned() {
             // It was not opened through the door.
             Some(parent) => {
@@ -154,7 +151,7 @@ impl Router {
         for event in stored {
             self.store(out, &id, event);
         }
-        let frame = Frame::notice("session/added", Some(id.clone()), added.to_string());
+        let frame = Frame::notice("session/added", Some(id.clone()), added);
         self.push_item(out, &id, Item::Added { session: id.clone(), frame });
     }
 

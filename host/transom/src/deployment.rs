@@ -109,7 +109,7 @@ impl Running {
 }
 
 /// Starts a host. Doors are loaded and checked, but nobody can connect yet.
-pub(crate) async fn start(
+pub(crate) fn start(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
@@ -124,7 +124,7 @@ pub(crate) async fn start(
     let Storage { store, session_log } =
         Storage::open(&path, extras.store_form, durability, host.commits())?;
     let site = Site { directory: &directory, store: &path, session_log };
-    let tooling = Tooling::new(manifest, extras, environment, site, &host).await?;
+    let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
 
     let facts = HostFacts {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -152,7 +152,7 @@ pub(crate) async fn start(
     let ports = Ports {
         door_models,
         models,
-        tools: Arc::new(tooling.registry.clone()),
+        tools: Arc::clone(&tooling.tools) as _,
         store: Arc::clone(&store),
     };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
@@ -196,7 +196,8 @@ impl<'a> Plan<'a> {
     ) -> anyhow::Result<Plan<'a>> {
         let built_in = transom_doors::find(&door.component).ok();
         let component = manifest.components.get(&door.component);
-        let mut policy = policy(name, component, built_in)?;
+        let file = door.policy.as_ref().or(component.and_then(|found| found.policy.as_ref()));
+        let mut policy = policy(name, file, built_in)?;
         door.limits.apply(&mut policy.limits);
         Ok(Plan { name, door, built_in, component, policy })
     }
@@ -301,12 +302,8 @@ fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result
     })
 }
 
-fn policy(
-    door: &str,
-    component: Option<&Component>,
-    built_in: Option<&Door>,
-) -> anyhow::Result<Policy> {
-    if let Some(file) = component.and_then(|component| component.policy.as_ref()) {
+fn policy(door: &str, file: Option<&PathBuf>, built_in: Option<&Door>) -> anyhow::Result<Policy> {
+    if let Some(file) = file {
         let text = read_text(file).with_context(|| {
             format!("cannot read the policy {} of door `{door}`", file.display())
         })?;
@@ -439,7 +436,10 @@ pub(crate) fn manifest(
         Some(file) => {
             let bytes = read_bounded(file, CONFIGURATION_BYTES_MAX)
                 .map_err(|error| transom_config::ConfigErrors::unreadable(file, &error))?;
-            Manifest::parse(file, &bytes)?
+            let mut manifest = Manifest::parse(file, &bytes)?;
+            let guarded = operators_files(file, &manifest, environment);
+            manifest.confine.guard.extend(guarded);
+            manifest
         }
         None => Manifest::built_in(&environment.state_directory()?)?,
     };
@@ -452,6 +452,16 @@ pub(crate) fn manifest(
     Ok(manifest)
 }
 
+/// What says what shells may do is not theirs to change (P-46): the manifest, what will lock it, and policies.
+fn operators_files(file: &Path, manifest: &Manifest, environment: &Environment) -> Vec<PathBuf> {
+    let components = manifest.components.values().filter_map(|component| component.policy.as_ref());
+    let doors = manifest.doors.values().filter_map(|door| door.policy.as_ref());
+    let policies = components.chain(doors).map(|policy| environment.absolute(policy));
+    let file = environment.absolute(file);
+    let lock = file.with_extension("lock");
+    policies.chain([file, lock]).collect()
+}
+
 /// A door of its own on standard input and output.
 pub(crate) fn stdio_door(component: &str) -> manifest::Door {
     manifest::Door {
@@ -460,6 +470,7 @@ pub(crate) fn stdio_door(component: &str) -> manifest::Door {
         options: serde_json::Map::new(),
         route_map: std::collections::BTreeMap::new(),
         answers: None,
+        policy: None,
         limits: manifest::DoorLimits::default(),
     }
 }

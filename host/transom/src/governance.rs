@@ -111,7 +111,7 @@ pub(crate) fn confinement(
     let mut private = Vec::new();
     // Of the store's directory only its own files are private: it may be a workspace.
     private.extend(home.clone());
-    for suffix in ["", "-wal", "-shm", ".claims"] {
+    for suffix in ["", "-wal", "-shm", ".lock"] {
         let mut name = store.as_os_str().to_owned();
         name.push(suffix);
         private.push(name.into());

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
 fn program() -> anyhow::Result<u8> {
     // Other processes of this user, shells of the model among them, must not read the environment, and with
     // it the key, from /proc. Where that cannot be had the program runs all the same.
-    let _ = nix::sys::prctl::set_dumpable(false);
+    let _ = transom_process::protect_host();
     let environment = Environment::of_process()?;
     let _log = telemetry::start(&environment)?;
     let arguments: Vec<String> =

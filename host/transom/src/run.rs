@@ -24,7 +24,7 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Resu
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(async {
         let extras = Extras { pooled: true, ..Extras::default() };
-        let mut running = deployment::start(&manifest, &extras, environment).await?;
+        let mut running = deployment::start(&manifest, &extras, environment)?;
         let (stop, stopping) = watch::channel(false);
         let mut signals = tokio::spawn(ending::signalled(stop)?);
 

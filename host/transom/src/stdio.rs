@@ -43,7 +43,7 @@ pub(crate) fn serve_one(
     let taken = stdio::take().context("cannot take standard input and output")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let status = runtime.block_on(async {
-        let running = deployment::start(manifest, extras, environment).await?;
+        let running = deployment::start(manifest, extras, environment)?;
         let (reader, writer) =
             taken.open().context("cannot read standard input or write standard output")?;
         connected(&running, reader, writer).await

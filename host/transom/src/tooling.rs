@@ -9,8 +9,10 @@ use std::{
 
 use anyhow::Context as _;
 use tempfile::TempDir;
-use tokio::runtime::Handle;
+use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
+use transom_frame::SessionId;
+use transom_harness::ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools};
 use transom_io::Host;
 use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
 use transom_tools::{Options, Registry, SessionLog};
@@ -21,9 +23,9 @@ use crate::{
     governance::{self, Governance},
 };
 
-/// Tools that are ready.
+/// The tools, and what goes with them.
 pub(crate) struct Tooling {
-    pub(crate) registry: Registry,
+    pub(crate) tools: Arc<Guarded>,
     /// Long outputs of tools; goes when the host does.
     _outputs: TempDir,
 }
@@ -39,7 +41,7 @@ pub(crate) struct Site<'a> {
 }
 
 impl Tooling {
-    pub(crate) async fn new(
+    pub(crate) fn new(
         manifest: &Manifest,
         extras: &Extras,
         environment: &Environment,
@@ -53,14 +55,10 @@ impl Tooling {
         let governance = extras.governance;
         let confinement = governance::confinement(manifest, governance, environment, site.store)?;
         let spawner = spawner(environment)?;
-        let confiner = match governance {
-            Governance::None => None,
-            Governance::Full => Some(confiner(&confinement, &spawner).await?),
-        };
         let registry = Registry::new(Options {
-            spawner: Some(spawner),
-            confinement,
-            confiner,
+            spawner: Some(spawner.clone()),
+            confinement: confinement.clone(),
+            confiner: None,
             permissions: governance::calls(manifest, governance)?,
             jobs: extras.background_jobs.then(|| governance::jobs(manifest)).transpose()?,
             job_sink: Some(host.jobs()),
@@ -71,7 +69,20 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
-        Ok(Tooling { registry, _outputs: outputs })
+        let (found, ready) = watch::channel(governance == Governance::None);
+        if governance == Governance::Full {
+            let launcher = Launcher::own().context("cannot open this program's own file")?;
+            // Peers are answered meanwhile; the first call waits.
+            let registry = registry.clone();
+            tokio::spawn(async move {
+                let confiner = confiner(&confinement, launcher, &spawner).await;
+                registry.set_confinement(confinement, Some(confiner));
+                // Without anybody who waits there is nobody to tell.
+                let _ = found.send(true);
+            });
+        }
+        let tools = Arc::new(Guarded { registry, ready });
+        Ok(Tooling { tools, _outputs: outputs })
     }
 }
 
@@ -113,8 +124,7 @@ fn noted(home: &Path) -> io::Result<Leftovers> {
 }
 
 /// Finds out what can be confined here, and says what cannot (P-58, P-60).
-async fn confiner(confinement: &Confinement, spawner: &Spawner) -> anyhow::Result<Confiner> {
-    let launcher = Launcher::own().context("cannot open this program's own file")?;
+async fn confiner(confinement: &Confinement, launcher: Launcher, spawner: &Spawner) -> Confiner {
     let confiner = Confiner::probe(confinement, launcher, spawner).await;
     let report = confiner.report();
     tracing::info!(report = %serde_json::to_string(report).unwrap_or_default(), "what confines commands");
@@ -126,5 +136,45 @@ async fn confiner(confinement: &Confinement, spawner: &Spawner) -> anyhow::Resul
             remedies.join("; ")
         );
     }
-    Ok(confiner)
+    confiner
+}
+
+/// The tools once it is known what confines their commands: no call is judged before.
+pub(crate) struct Guarded {
+    registry: Registry,
+    ready: watch::Receiver<bool>,
+}
+
+impl Tools for Guarded {
+    fn specs(&self) -> Arc<[ToolSpec]> {
+        self.registry.specs()
+    }
+
+    fn is_parallel(&self, name: &str, arguments: &str) -> bool {
+        self.registry.is_parallel(name, arguments)
+    }
+
+    fn judge(&self, call: ToolCall, sink: Sink<Judgement>) {
+        if *self.ready.borrow() {
+            return self.registry.judge(call, sink);
+        }
+        let (registry, mut ready) = (self.registry.clone(), self.ready.clone());
+        tokio::spawn(async move {
+            // If whoever finds out is gone, nothing confines, and the judge says so.
+            drop(ready.wait_for(|ready| *ready).await);
+            registry.judge(call, sink);
+        });
+    }
+
+    fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop> {
+        self.registry.call(call, sink)
+    }
+
+    fn forget(&self, session: &SessionId) {
+        self.registry.forget(session);
+    }
+
+    fn terminate(&self, session: &SessionId, kill_after_ms: u64) {
+        self.registry.terminate(session, kill_after_ms);
+    }
 }

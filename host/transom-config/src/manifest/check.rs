@@ -22,7 +22,7 @@ const SECTIONS: &[&str] =
     &["component", "confine", "door", "jobs", "model", "permissions", "store", "tools"];
 const COMPONENT_KEYS: &[&str] = &["source", "policy"];
 const DOOR_KEYS: &[&str] =
-    &["component", "carrier", "listen", "options", "route-map", "answers", "limits"];
+    &["component", "carrier", "listen", "options", "route-map", "answers", "policy", "limits"];
 const TOOLS_KEYS: &[&str] =
     &["enabled", "keep-environment", "shell-timeout-ms", "subagent-depth-max"];
 const ANSWERS: [(&str, Answers); 3] =
@@ -216,8 +216,17 @@ fn door(
     let replaced = component.as_ref().is_some_and(|name| components.contains_key(name));
     let built_in = component.as_deref().filter(|_| !replaced);
     let answers = answers(reader, table, built_in);
+    let policy = reader.path(table, "policy");
     let limits = table.get("limits").map(|node| limits(reader, node, &title)).unwrap_or_default();
-    Some(Door { component: component?, carrier: carrier?, options, route_map, answers, limits })
+    Some(Door {
+        component: component?,
+        carrier: carrier?,
+        options,
+        route_map,
+        answers,
+        policy,
+        limits,
+    })
 }
 
 /// Whether two paths name one place, as far as can be told without looking: links and `..` are not followed.

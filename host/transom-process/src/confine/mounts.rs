@@ -65,14 +65,17 @@ pub(crate) fn build(plan: &Plan) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    for path in &plan.guarded {
-        // Up to the outermost root: whoever could rename one of these would put another in its place.
+    for path in plan.guarded.iter().chain(&plan.hidden) {
+        // Up to the outermost root: whoever could rename one of these would put another in its place, or find under
+        // its new name what is hidden under this one.
         let outermost = |parent: &&Path| {
             plan.writable.iter().any(|root| parent.starts_with(root) && root != parent)
         };
         for parent in path.ancestors().skip(1).take_while(outermost) {
             mounts.entry(parent.to_owned()).or_insert(Mount::Pinned);
         }
+    }
+    for path in &plan.guarded {
         mounts.entry(path.clone()).or_insert(Mount::Guarded);
     }
     for path in &plan.writable {

@@ -158,3 +158,30 @@ fn a_link_in_the_place_of_a_sessions_directory_is_refused() {
     let error = confinement.make_own("s").unwrap_err();
     assert!(error.to_string().contains("is not a directory of this host's user"), "{error}");
 }
+
+#[test]
+fn a_root_that_a_command_could_replace_by_a_link_stays_where_it_is() {
+    // P-44, P-47: what is writable is decided by the operator, not by what an earlier command left behind.
+    let (_home, root) = ground(&["work/sub", "work/deep/sub", "outside/sub"]);
+    let confinement = Confinement {
+        shared_temp: false,
+        write: vec!["sub".into(), "deep/sub".into()],
+        temp: None,
+        ..Confinement::default()
+    };
+    let roots = |confinement: &Confinement| confinement.places("s", &root.join("work")).unwrap();
+    assert!(roots(&confinement).roots.contains(&root.join("work/sub")));
+
+    fs::remove_dir(root.join("work/sub")).unwrap();
+    symlink(root.join("outside"), root.join("work/sub")).unwrap();
+    fs::rename(root.join("work/deep"), root.join("work/other")).unwrap();
+    symlink(root.join("outside"), root.join("work/deep")).unwrap();
+    let places = roots(&confinement);
+    assert_eq!(places.roots, [root.join("work"), real("/dev/shm")]);
+    assert_eq!(places.absent, [root.join("work/deep/sub"), root.join("work/sub")]);
+
+    // The platform's temporary directory is no better if it lies in a root.
+    let confinement = Confinement { temp: Some(root.join("work/sub")), ..confinement };
+    let confinement = Confinement { shared_temp: true, ..confinement };
+    assert!(!roots(&confinement).roots.contains(&root.join("outside")));
+}

@@ -317,3 +317,25 @@ fn the_operators_model_answers_where_a_request_names_none() {
         assert_eq!(reply["route"], expected, "{asked}");
     }
 }
+
+#[test]
+fn a_connection_remembers_so_many_sessions_that_are_gone() {
+    // Decision 17, within a bound.
+    let mut house = House::new();
+    house.connect(1, Facts { live_notices_max: 10_000, ..facts(Reach::Owned) });
+    house.ask(1, "session/open", Some("kept"), json!({ "want": "new" }));
+    for session in 0..1_100 {
+        let id = format!("s{session}");
+        house.ask(1, "session/open", Some(&id), json!({ "want": "new" }));
+        house.ask(1, "session/close", Some(&id), json!({}));
+        house.happen(Event::Handled { connection: ConnectionId(1), frames: 2 });
+    }
+    house.told();
+    for (id, expected) in [
+        ("s0", "failure session/describe session-not-found: session \"s0\" not found"),
+        ("s1099", "failure session/describe session-disposed: session \"s1099\" was disposed"),
+        ("kept", "reply session/describe"),
+    ] {
+        check(&mut house, "session/describe", Some(id), json!({}), expected);
+    }
+}

@@ -82,6 +82,22 @@ fn a_change_of_policy_is_told_to_the_model() {
 }
 
 #[test]
+fn where_the_model_cannot_be_told_nothing_changes() {
+    let mut house = House::with(AgentConfig { inbox_messages_max: 1, ..asking() });
+    house.connect(1, answering(Reach::Owned, Answers::Owned));
+    house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+    for text in ["one", "two"] {
+        house.prompt("main", text);
+    }
+    house.commit();
+    house.told();
+    let before = house.kinds("main");
+    let told = preset(&mut house, "danger-full-access");
+    assert!(told.starts_with("1 failure session/permissions overloaded"), "{told}");
+    assert_eq!(house.kinds("main"), before);
+}
+
+#[test]
 fn a_session_that_goes_away_is_not_changed() {
     // Its log is closed, or about to be.
     let mut house = answered();

@@ -1,7 +1,10 @@
 //! Who sees what: scopes of subscriptions over trees of sessions, and the baselines that they begin with
 //! (B-106 to B-109, decision 1h).
 
-use super::{asks::answering, *};
+use super::{
+    asks::{answering, asking},
+    *,
+};
 
 /// A session with a child and a grandchild, all running; and one apart.
 fn tree() -> (House, String, String) {
@@ -107,7 +110,7 @@ fn a_queue_is_shown_once_it_is_durable() {
 #[test]
 fn a_session_is_either_in_the_baseline_or_announced() {
     // B-107: here its settings hold its announcement back.
-    let mut config = super::asks::asking();
+    let mut config = asking();
     config.permissions.pins = true;
     let mut house = House::with(config);
     house.connect(1, answering(Reach::Owned, Answers::Never));

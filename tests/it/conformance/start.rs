@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{
     bench::{configuration, form_a},
     client::{Client, events, of_type},
-    model_server::ModelServer,
+    model_server::{ModelServer, Reply, delta, finish, usage},
     place::{Place, text},
     process::{Finished, Launch},
 };
@@ -88,8 +88,16 @@ fn a_configuration_without_a_server_answers_nothing() {
 
 /// S-208: what cannot be confined is not offered, and it is said.
 #[test]
-fn read_only_offers_nothing_that_writes() {
+fn read_only_lets_tools_look_and_change_nothing() {
     let (place, model) = (Place::new(), ModelServer::start());
+    let file = place.cwd.join("made");
+    let arguments = json!({ "file_path": text(&file), "content": "x" }).to_string();
+    let call = json!({
+        "index": 0, "id": "call_write", "type": "function",
+        "function": { "name": "write", "arguments": arguments },
+    });
+    let said = delta(json!({ "tool_calls": [call] }));
+    model.on("WRITE", Reply::events(&[said, finish("tool_calls"), usage()]));
     let launch = Launch::new(["--profile", "sdk"])
         .directory(&place.cwd)
         .env("HOME", place.root())
@@ -99,15 +107,17 @@ fn read_only_offers_nothing_that_writes() {
         .env("DEEPSEEK_API_KEY", "sk-mock");
     let mut client = Client::new(launch.start());
     client.initialize(text(&place.cwd));
-    let frames = client.turn("main", "PROMPT: PLAIN");
-    let events = events(&frames, "main");
-    let header = of_type(&events, "request/header")[0];
-    let tools: Vec<_> = header["data"]["header"]["tools"]
-        .as_array()
-        .expect("some tools are left")
-        .iter()
-        .map(|tool| tool["name"].as_str().expect("tools have names"))
-        .collect();
-    assert_eq!(tools, ["glob", "grep", "read"]);
+    let frames = client.turn("main", "PROMPT: WRITE");
+    let results = events(&frames, "main");
+    let result = &of_type(&results, "tool/result")[0]["data"];
+    assert_eq!(result["error"]["code"], "FS_SANDBOX_DENIED");
+    assert!(!file.exists());
+    let frames = client.turn("main", "PROMPT: TOOL");
+    let results = events(&frames, "main");
+    let result = &of_type(&results, "tool/result")[0]["data"]["message"]["content"][0];
+    assert_eq!(
+        (&result["isError"], &result["content"][0]["text"]),
+        (&json!(false), &json!("tool-proof\n"))
+    );
     client.shut_down();
 }

@@ -103,7 +103,7 @@ impl World {
             remains::are_gone(&mark);
         }
         for (session, before) in std::mem::take(&mut self.left) {
-            let body = json!({"want": "stored"});
+            let body = json!({"want": "stored", "route": {"provider": "scripted"}});
             let opened = host.peer.call("session/open", &session, body);
             assert_eq!(opened["created"], false, "{session}");
             let log = Log::read(&self.store, &session).expect("it is stored");

@@ -1,7 +1,7 @@
 //! Lives of a host of launch form A with logs of JSON lines, and a client of its SDK door. That door takes no stored
 //! session again, so each life has sessions of its own; what a host would make of what is left is asked of the loop.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::Path, sync::Arc};
 
 use serde_json::{Value, json};
 use transom_harness::{
@@ -17,10 +17,9 @@ use super::{
 };
 use crate::support::{
     bench::{configuration, form_a, store},
-    client::{Client, error, is_idle},
+    client::{Client, error, is_idle, prompt},
     model_server::{ModelServer, Reply, delta, event, finish, usage},
     place::{Place, text},
-    wire::Wire as _,
 };
 
 /// What sessions are asked to do.
@@ -58,7 +57,7 @@ pub(super) fn lives(dice: &mut Dice, lives: usize) {
         assert!(answer.get("result").is_some(), "{answer}");
         if let Some((mark, session)) = earlier.take() {
             remains::are_gone(&mark);
-            let answer = client.call("again", "session/prompt", crate::support::client::prompt(&session, "hi"));
+            let answer = client.call("again", "session/prompt", prompt(&session, "hi"));
             assert_eq!(error(&answer), format!("-32603 session \"{session}\" already exists"));
         }
         let sessions: Vec<_> = (0..4).map(|n| format!("life {life}/{n}")).collect();
@@ -86,18 +85,18 @@ pub(super) fn lives(dice: &mut Dice, lives: usize) {
 fn work(dice: &mut Dice, client: &mut Client, sessions: &[String]) {
     let frames = dice.frames();
     let mut prompts = 0;
-    let mut prompt = |client: &mut Client, dice: &mut Dice, session: &str, stuck: bool| {
+    let mut give = |client: &mut Client, dice: &mut Dice, session: &str, stuck: bool| {
         prompts += 1;
         let work = if stuck { "STUCK" } else { dice.pick(&WORK) };
         client.prompt(&format!("p{prompts}"), session, &format!("PROMPT: {work}"));
     };
     for (n, session) in sessions.iter().enumerate() {
-        prompt(client, dice, session, n == 0);
+        give(client, dice, session, n == 0);
     }
     for _ in 0..frames {
         let frame = client.next();
         if let Some(session) = sessions.iter().find(|session| is_idle(&frame, session)) {
-            prompt(client, dice, session, false);
+            give(client, dice, session, false);
         }
     }
     dice.tarry();
@@ -120,7 +119,7 @@ fn note(shown: &mut Shown, lines: &[String]) -> Vec<String> {
 }
 
 /// The log is sound, and a host that goes on with it closes what is open.
-fn resumable(store: &std::path::Path, session: &str) {
+fn resumable(store: &Path, session: &str) {
     let left = Log::read(store, session).expect("it is stored");
     let last: Option<Value> =
         left.events.last().map(|event| serde_json::from_str(event).expect("an event"));

@@ -66,9 +66,15 @@ pub(crate) fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Notifications by kind, in order: the status, or the type of the event.
+/// Notifications by kind, in order: the status, or the type of the event. What form B tells the model of its settings
+/// (L-96) is left out: the recorded configurations have none.
 pub(crate) fn kinds(notifications: &Value) -> Vec<String> {
-    items(notifications).iter().map(|one| kind(at(one, "/method"), at(one, "/params"))).collect()
+    let is_context = |one: &&Value| at(one, "/params/event/data/source/form") == "snapshot";
+    items(notifications)
+        .iter()
+        .filter(|one| !is_context(one))
+        .map(|one| kind(at(one, "/method"), at(one, "/params")))
+        .collect()
 }
 
 fn kind(method: &Value, params: &Value) -> String {

@@ -1,6 +1,8 @@
 //! A client of the `frames` door for tests that tell stories: it translates nothing, hides nothing and keeps every
 //! frame as it was written. What is asked is left to the stories.
 
+use std::thread;
+
 use serde_json::{Value, json};
 
 use super::{process::Process, wire::Wire};
@@ -27,6 +29,24 @@ pub struct Frames<W = Process> {
     /// The same as it was written.
     pub lines: Vec<String>,
     asked: u64,
+}
+
+/// Lines that a failed test shows.
+const LAST_LINES: usize = 12;
+/// Characters of each of them.
+const LINE_CHARS: usize = 400;
+
+/// A test that fails shows what was said last.
+impl<W> Drop for Frames<W> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let last = self.lines.iter().skip(self.lines.len().saturating_sub(LAST_LINES));
+            for line in last {
+                let shown: String = line.chars().take(LINE_CHARS).collect();
+                eprintln!("{shown}");
+            }
+        }
+    }
 }
 
 impl<W: Wire> Frames<W> {

@@ -2,6 +2,8 @@
 //! Each is applied elsewhere: on units by `transom-framing`, on calls by `transom-sandbox`, on requests and unwritten
 //! output by `transom-connection`, on connections by `transom-io`, on live notices and sessions by the router.
 
+use crate::keys::{Key, Kind, Literal, Table};
+
 /// 2^20 bytes.
 pub const MIB: u64 = 1 << 20;
 
@@ -126,24 +128,66 @@ impl Limits {
 }
 
 /// The output bytes of one call that go with units of this length.
-pub(crate) fn output_bytes_for(unit_bytes_max: u64) -> u64 {
+pub(crate) const fn output_bytes_for(unit_bytes_max: u64) -> u64 {
     unit_bytes_max.saturating_mul(OUTPUT_BYTES_PER_UNIT_BYTE).saturating_add(OUTPUT_BYTES_BASE)
 }
 
 /// The memory that goes with units of this length.
-pub(crate) fn memory_bytes_for(unit_bytes_max: u64) -> u64 {
-    unit_bytes_max
-        .saturating_mul(MEMORY_BYTES_PER_UNIT_BYTE)
-        .saturating_add(MEMORY_BYTES_BASE)
-        .min(MEMORY_BYTES_CEILING)
+pub(crate) const fn memory_bytes_for(unit_bytes_max: u64) -> u64 {
+    let bytes =
+        unit_bytes_max.saturating_mul(MEMORY_BYTES_PER_UNIT_BYTE).saturating_add(MEMORY_BYTES_BASE);
+    if bytes < MEMORY_BYTES_CEILING { bytes } else { MEMORY_BYTES_CEILING }
 }
 
-/// A key of `[limits]`: its name, what it may be, and where it goes.
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) least: u64,
-    pub(crate) most: u64,
-    pub(crate) field: fn(&mut Limits) -> &mut u64,
+/// A key of `[limits]`: what it may be, and where it goes.
+#[derive(Clone, Copy)]
+pub struct LimitKey {
+    /// Its name, bounds and default.
+    pub key: Key,
+    /// Whether it bounds the door rather than the component, so that a door may set it too.
+    pub of_door: bool,
+    least: u64,
+    most: u64,
+    field: fn(&mut Limits) -> &mut u64,
+}
+
+impl LimitKey {
+    /// The smallest number it may have.
+    pub fn least(&self) -> u64 {
+        self.least
+    }
+
+    /// The largest number it may have.
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// The field of that key.
+    pub fn field<'l>(&self, limits: &'l mut Limits) -> &'l mut u64 {
+        (self.field)(limits)
+    }
+}
+
+const fn limit(
+    name: &'static str,
+    doc: &'static str,
+    bounds: (u64, u64),
+    default: u64,
+    field: fn(&mut Limits) -> &mut u64,
+) -> LimitKey {
+    let (least, most) = bounds;
+    let key = Key::new(name, Kind::Number { least, most }, doc).or(Literal::Number(default));
+    LimitKey { key, of_door: false, least, most, field }
+}
+
+const fn door_limit(
+    name: &'static str,
+    doc: &'static str,
+    bounds: (u64, u64),
+    default: u64,
+    field: fn(&mut Limits) -> &mut u64,
+) -> LimitKey {
+    LimitKey { of_door: true, ..limit(name, doc, bounds, default, field) }
 }
 
 /// More than any machine has, and small enough that sums of a few never overflow.
@@ -152,72 +196,123 @@ const BYTES_CEILING: u64 = 1 << 50;
 /// More than any list is meant to hold.
 const COUNT_CEILING: u64 = 1 << 32;
 
-/// Every key. `least` is 0 only where nothing at all still is a door that works.
-pub(crate) const KEYS: &[Key] = &[
-    Key {
-        name: "unit-bytes-max",
-        least: 1,
-        most: MEMORY_BYTES_CEILING,
-        field: |l| &mut l.unit_bytes_max,
-    },
-    Key { name: "nesting-max", least: 1, most: 65_536, field: |l| &mut l.nesting_max },
-    Key {
-        name: "outputs-per-call-max",
-        least: 1,
-        most: COUNT_CEILING,
-        field: |l| &mut l.outputs_per_call_max,
-    },
-    Key {
-        name: "output-bytes-per-call-max",
-        least: 1,
-        most: BYTES_CEILING,
-        field: |l| &mut l.output_bytes_per_call_max,
-    },
-    Key {
-        name: "memory-bytes-max",
-        least: 65_536,
-        most: MEMORY_BYTES_CEILING,
-        field: |l| &mut l.memory_bytes_max,
-    },
-    Key { name: "call-ms-base", least: 1, most: CALL_MS_CEILING, field: |l| &mut l.call_ms_base },
-    Key {
-        name: "call-ms-per-mib",
-        least: 0,
-        most: CALL_MS_CEILING,
-        field: |l| &mut l.call_ms_per_mib,
-    },
-    Key {
-        name: "pending-requests-max",
-        least: 1,
-        most: COUNT_CEILING,
-        field: |l| &mut l.pending_requests_max,
-    },
-    Key {
-        name: "unwritten-bytes-rest",
-        least: 1,
-        most: BYTES_CEILING,
-        field: |l| &mut l.unwritten_bytes_rest,
-    },
-    Key {
-        name: "unwritten-bytes-stop",
-        least: 1,
-        most: BYTES_CEILING,
-        field: |l| &mut l.unwritten_bytes_stop,
-    },
-    Key {
-        name: "live-notices-max",
-        least: 1,
-        most: COUNT_CEILING,
-        field: |l| &mut l.live_notices_max,
-    },
-    Key {
-        name: "connections-max",
-        least: 1,
-        most: COUNT_CEILING,
-        field: |l| &mut l.connections_max,
-    },
-    Key { name: "sessions-max", least: 0, most: COUNT_CEILING, field: |l| &mut l.sessions_max },
+/// Every key. The smallest number is 0 only where nothing at all still is a door that works.
+pub const LIMIT_KEYS: [LimitKey; 13] = [
+    door_limit(
+        "unit-bytes-max",
+        "bytes of one unit, for example of one line",
+        (1, MEMORY_BYTES_CEILING),
+        UNIT_BYTES_MAX,
+        |l| &mut l.unit_bytes_max,
+    ),
+    door_limit(
+        "nesting-max",
+        "arrays and objects open at one place of a unit",
+        (1, 65_536),
+        NESTING_MAX,
+        |l| &mut l.nesting_max,
+    ),
+    limit(
+        "outputs-per-call-max",
+        "outputs of one call into the component",
+        (1, COUNT_CEILING),
+        OUTPUTS_PER_CALL_MAX,
+        |l| &mut l.outputs_per_call_max,
+    ),
+    limit(
+        "output-bytes-per-call-max",
+        "bytes of the outputs of one call; follows `unit-bytes-max` when not named",
+        (1, BYTES_CEILING),
+        output_bytes_for(UNIT_BYTES_MAX),
+        |l| &mut l.output_bytes_per_call_max,
+    ),
+    limit(
+        "memory-bytes-max",
+        "memory of one instance; follows `unit-bytes-max` when not named",
+        (65_536, MEMORY_BYTES_CEILING),
+        memory_bytes_for(UNIT_BYTES_MAX),
+        |l| &mut l.memory_bytes_max,
+    ),
+    limit(
+        "call-ms-base",
+        "milliseconds of any call",
+        (1, CALL_MS_CEILING),
+        CALL_MS_BASE,
+        |l| &mut l.call_ms_base,
+    ),
+    limit(
+        "call-ms-per-mib",
+        "milliseconds that each MiB of input adds",
+        (0, CALL_MS_CEILING),
+        CALL_MS_PER_MIB,
+        |l| &mut l.call_ms_per_mib,
+    ),
+    door_limit(
+        "pending-requests-max",
+        "requests without an answer, in each direction",
+        (1, COUNT_CEILING),
+        PENDING_REQUESTS_MAX,
+        |l| &mut l.pending_requests_max,
+    ),
+    door_limit(
+        "unwritten-bytes-rest",
+        "unwritten bytes at which subscriptions rest",
+        (1, BYTES_CEILING),
+        UNWRITTEN_BYTES_REST,
+        |l| &mut l.unwritten_bytes_rest,
+    ),
+    door_limit(
+        "unwritten-bytes-stop",
+        "unwritten bytes at which reading rests too",
+        (1, BYTES_CEILING),
+        UNWRITTEN_BYTES_STOP,
+        |l| &mut l.unwritten_bytes_stop,
+    ),
+    door_limit(
+        "live-notices-max",
+        "notices that wait while subscriptions rest",
+        (1, COUNT_CEILING),
+        LIVE_NOTICES_MAX,
+        |l| &mut l.live_notices_max,
+    ),
+    door_limit(
+        "connections-max",
+        "connections of the door at a time",
+        (1, COUNT_CEILING),
+        CONNECTIONS_MAX,
+        |l| &mut l.connections_max,
+    ),
+    door_limit(
+        "sessions-max",
+        "live sessions opened through the door",
+        (0, COUNT_CEILING),
+        SESSIONS_MAX,
+        |l| &mut l.sessions_max,
+    ),
 ];
+
+/// `[limits]` of a policy.
+pub const LIMITS: Table =
+    Table { doc: "How much of everything the door and its component may use.", keys: &keys::<13>(false) };
+
+/// `[door.<name>.limits]` of a manifest.
+pub const DOOR_LIMITS: Table =
+    Table { doc: "Numbers that replace those of the policy.", keys: &keys::<8>(true) };
+
+/// The first `N` keys, of all or of those that a door may set.
+const fn keys<const N: usize>(of_door: bool) -> [Key; N] {
+    let mut keys = [Key::new("", Kind::Any, ""); N];
+    let (mut from, mut to) = (0, 0);
+    while to < N {
+        let limit = LIMIT_KEYS[from];
+        if limit.of_door || !of_door {
+            keys[to] = Key { default: if of_door { None } else { limit.key.default }, ..limit.key };
+            to += 1;
+        }
+        from += 1;
+    }
+    keys
+}
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use toml::{
 };
 
 use crate::{
-    FrameRule, FrameRules, Limits, Policy,
-    limits::{KEYS, Key, memory_bytes_for, output_bytes_for},
+    FRAMES, FrameRule, FrameRules, LIMITS, Limits, POLICY, Policy, TRUST, Trust, TrustKey,
+    limits::{LIMIT_KEYS, LimitKey, memory_bytes_for, output_bytes_for},
     nearest::nearest,
 };
 
@@ -42,8 +42,6 @@ pub struct PolicyError {
     /// In the order of the text. Never empty.
     pub complaints: Vec<Complaint>,
 }
-
-const SECTIONS: &[&str] = &["frames", "limits"];
 
 pub(crate) fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
     let mut reader = Reader { file, text, complaints: Vec::new() };
@@ -80,7 +78,8 @@ impl Reader<'_> {
             match key.get_ref().as_ref() {
                 "frames" => policy.frames = self.frames(value),
                 "limits" => policy.limits = self.limits(value),
-                _ => self.unknown_key(key, SECTIONS),
+                "trust" => policy.trust = self.trust(value),
+                _ => self.unknown_key(key, &POLICY.names()),
             }
         }
         policy
@@ -95,7 +94,7 @@ impl Reader<'_> {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "allow" => self.allow(&mut rules, value),
-                _ => self.unknown_key(key, &["allow"]),
+                _ => self.unknown_key(key, &FRAMES.names()),
             }
         }
         rules
@@ -128,15 +127,13 @@ impl Reader<'_> {
             return limits;
         };
         for (name, value) in table {
-            match KEYS.iter().find(|key| key.name == name.get_ref()) {
-                Some(key) => {
-                    if let Some(number) = self.number(key, value) {
-                        *(key.field)(&mut limits) = number;
+            match LIMIT_KEYS.iter().find(|limit| limit.key.name == name.get_ref()) {
+                Some(limit) => {
+                    if let Some(number) = self.number(limit, value) {
+                        *limit.field(&mut limits) = number;
                     }
                 }
-                None => {
-                    self.unknown_key(name, &KEYS.iter().map(|key| key.name).collect::<Vec<_>>());
-                }
+                None => self.unknown_key(name, &LIMITS.names()),
             }
         }
 
@@ -153,17 +150,74 @@ impl Reader<'_> {
         limits
     }
 
+    fn trust(&mut self, section: &Spanned<DeValue<'_>>) -> Trust {
+        let mut trust = Trust::default();
+        let Some(table) = section.get_ref().as_table() else {
+            self.wrong_type(section, "a table with the keys \"require-signature\" and \"keys\"");
+            return trust;
+        };
+        for (key, value) in table {
+            match key.get_ref().as_ref() {
+                "require-signature" => match value.get_ref().as_bool() {
+                    Some(required) => trust.require_signature = required,
+                    None => self.wrong_type(value, "true or false"),
+                },
+                "keys" => self.trust_keys(&mut trust.keys, value),
+                _ => self.unknown_key(key, &TRUST.names()),
+            }
+        }
+        let unnamed = table
+            .get("keys")
+            .is_none_or(|keys| keys.get_ref().as_array().is_some_and(|list| list.is_empty()));
+        if let (true, true, Some(value)) =
+            (trust.require_signature, unnamed, table.get("require-signature"))
+        {
+            self.complain(
+                value.span().start,
+                "require-signature = true without keys, so that no signature is good".to_owned(),
+                "`keys` beside it, with the public key of whoever signs",
+            );
+        }
+        trust
+    }
+
+    fn trust_keys(&mut self, keys: &mut Vec<TrustKey>, list: &Spanned<DeValue<'_>>) {
+        let Some(entries) = list.get_ref().as_array() else {
+            return self.wrong_type(list, "a list of minisign public keys");
+        };
+        for entry in entries.iter() {
+            let at = entry.span().start;
+            let Some(text) = entry.get_ref().as_str() else {
+                self.wrong_type(entry, "a minisign public key in quotation marks");
+                continue;
+            };
+            match TrustKey::parse(text) {
+                Err(wrong) => {
+                    let found = match wrong.because {
+                        Some(because) => format!("{}, which {because}", quoted(text)),
+                        None => quoted(text),
+                    };
+                    self.complain(at, found, wrong.right);
+                }
+                Ok(key) if keys.contains(&key) => {
+                    self.complain(at, format!("{} a second time", quoted(text)), "each key once");
+                }
+                Ok(key) => keys.push(key),
+            }
+        }
+    }
+
     /// The number of a key, if it is one that the key may have.
-    fn number(&mut self, key: &Key, value: &Spanned<DeValue<'_>>) -> Option<u64> {
-        let right = format!("a whole number from {} to {}", key.least, key.most);
+    fn number(&mut self, limit: &LimitKey, value: &Spanned<DeValue<'_>>) -> Option<u64> {
+        let right = format!("a whole number from {} to {}", limit.least(), limit.most());
         let Some(integer) = value.get_ref().as_integer() else {
             self.wrong_type(value, &right);
             return None;
         };
         let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
-        let number = number.filter(|number| (key.least..=key.most).contains(number));
+        let number = number.filter(|number| (limit.least()..=limit.most()).contains(number));
         if number.is_none() {
-            self.complain(value.span().start, format!("{} = {integer}", key.name), &right);
+            self.complain(value.span().start, format!("{} = {integer}", limit.key.name), &right);
         }
         number
     }

@@ -1,16 +1,24 @@
 //! Where output goes that is too long to keep in memory: private files, within a budget.
 
 use std::{
-    fs::{self, DirBuilder, Permissions},
+    fs::{self, DirBuilder, OpenOptions, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt, PermissionsExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use nix::{
+    fcntl::{OFlag, openat},
+    sys::stat::Mode,
+    unistd::{UnlinkatFlags, unlinkat},
+};
 use tokio::{fs::File, io::AsyncWriteExt};
 
 /// How many names are tried before a spill is given up; taken ones are those of other hosts that use
@@ -41,6 +49,9 @@ pub struct SpillDirectory {
 #[derive(Debug)]
 struct Shared {
     path: PathBuf,
+    /// The directory itself, whatever stands at its path by now: a confined command that may write beside it could put
+    /// a link there, and whoever followed that would write where the command may not.
+    open: Mutex<fs::File>,
     limits: SpillLimits,
     bytes: AtomicU64,
     next: AtomicU64,
@@ -69,11 +80,10 @@ pub struct Spilled {
 impl SpillDirectory {
     /// Makes the directory where it is missing, and private where it is not.
     pub fn create(path: impl Into<PathBuf>, limits: SpillLimits) -> io::Result<SpillDirectory> {
-        let shared =
-            Shared { path: path.into(), limits, bytes: AtomicU64::new(0), next: AtomicU64::new(1) };
-        let directory = SpillDirectory { shared: Arc::new(shared) };
-        directory.ensure()?;
-        Ok(directory)
+        let path = path.into();
+        let open = Mutex::new(open_private(&path)?);
+        let (bytes, next) = (AtomicU64::new(0), AtomicU64::new(1));
+        Ok(SpillDirectory { shared: Arc::new(Shared { path, open, limits, bytes, next }) })
     }
 
     /// A place for one stream. The label becomes part of the file's name.
@@ -86,31 +96,46 @@ impl SpillDirectory {
 
     /// Removes a file made here and gives its bytes back to the budget.
     pub fn remove(&self, path: &Path) {
-        let Ok(metadata) = fs::symlink_metadata(path) else { return };
-        if path.parent() == Some(self.shared.path.as_path()) && fs::remove_file(path).is_ok() {
+        let Some(name) = path.file_name().filter(|_| path.parent() == Some(&self.shared.path))
+        else {
+            return;
+        };
+        let Ok(directory) = self.directory() else { return };
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let found = openat(&*directory, name, flags, Mode::empty()).map(fs::File::from);
+        let Ok(Ok(metadata)) = found.map(|file| file.metadata()) else { return };
+        if unlinkat(&*directory, name, UnlinkatFlags::NoRemoveDir).is_ok() {
             self.give_back(metadata.len());
         }
     }
 
-    fn ensure(&self) -> io::Result<()> {
-        let path = &self.shared.path;
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
-        if !fs::symlink_metadata(path)?.is_dir() {
-            let message = format!("\"{}\" is not a directory of its own", path.display());
-            return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
+    /// The directory, made anew if it has been cleared away since: temporary directories are.
+    fn directory(&self) -> io::Result<MutexGuard<'_, fs::File>> {
+        let mut open = self.shared.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.metadata()?.nlink() == 0 {
+            *open = open_private(&self.shared.path)?;
         }
-        fs::set_permissions(path, Permissions::from_mode(0o700))
+        Ok(open)
+    }
+
+    fn make(&self, name: &str) -> io::Result<OwnedFd> {
+        let directory = self.directory()?;
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+        Ok(openat(&*directory, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?)
     }
 
     async fn open(&self, label: &str) -> io::Result<(PathBuf, File)> {
-        // It may have been cleared away since: temporary directories are.
-        self.ensure()?;
         for _ in 0..NAMES_MAX {
             let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            let path = self.shared.path.join(format!("{number}.{label}.txt"));
-            let mut options = File::options();
-            match options.write(true).create_new(true).mode(0o600).open(&path).await {
-                Ok(file) => return Ok((path, file)),
+            let name = format!("{number}.{label}.txt");
+            let (directory, made) = (self.clone(), name.clone());
+            // Joining fails only while the runtime shuts down.
+            let made = tokio::task::spawn_blocking(move || directory.make(&made)).await;
+            match made.map_err(io::Error::other).flatten() {
+                Ok(file) => {
+                    let file = File::from_std(file.into());
+                    return Ok((self.shared.path.join(name), file));
+                }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -134,6 +159,22 @@ impl SpillDirectory {
             Some(bytes.saturating_sub(count))
         });
     }
+}
+
+/// Makes a directory where it is missing, and private where it is not.
+fn open_private(path: &Path) -> io::Result<fs::File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
+    let directory = opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOTDIR | libc::ELOOP) => {
+            let message = format!("\"{}\" is not a directory of its own", path.display());
+            io::Error::new(io::ErrorKind::NotADirectory, message)
+        }
+        _ => error,
+    })?;
+    directory.set_permissions(Permissions::from_mode(0o700))?;
+    Ok(directory)
 }
 
 impl Spill {

@@ -4,12 +4,13 @@
 use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
+    sync::Arc,
     time::Duration,
 };
 
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
 use transom_harness::{
@@ -157,7 +158,7 @@ impl Shown {
                     access,
                     jobs: Vec::new().into(),
                 };
-                let explanation = explain(&registry, call)?;
+                let explanation = explain(&registry, call).await?;
                 Some(Call { tool: tool.clone(), mode: access.mode, explanation })
             }
         };
@@ -400,11 +401,13 @@ fn said(outcome: &ToolOutcome) -> String {
     texts.collect::<Vec<_>>().join(" ")
 }
 
-fn explain(registry: &Registry, call: ToolCall) -> anyhow::Result<Explanation> {
-    let (sender, receiver) = mpsc::channel();
+async fn explain(registry: &Registry, call: ToolCall) -> anyhow::Result<Explanation> {
     let registry = registry.clone();
-    std::thread::spawn(move || sender.send(registry.explain(&call)));
-    receiver.recv_timeout(PATIENCE).context("the call could not be judged")
+    let explained = tokio::task::spawn_blocking(move || registry.explain(&call));
+    timeout(PATIENCE, explained)
+        .await
+        .context("the call could not be judged")?
+        .context("the judge has a bug")
 }
 
 /// Id, settings and directory of a stored session.

@@ -141,6 +141,8 @@ impl World {
     fn close(&mut self, dice: &mut Dice, life: usize) {
         let mut host = self.begin(dice, life);
         for session in SESSIONS {
+            // What waited for a turn when the host was killed still waits (L-27).
+            host.peer.call("session/cancel", session, json!({"inbox": "clear"}));
             let rests = host.rests(session);
             let id = host.peer.prompt(session, "limit");
             host.peer.reply(&id);

@@ -1,25 +1,46 @@
 //! Defaults and what follows from them.
 
-use super::{KEYS, Limits, MIB};
+use super::{DOOR_LIMITS, LIMIT_KEYS, LIMITS, Limits, MIB};
+use crate::keys::Literal;
 
 #[test]
 fn every_default_is_within_what_its_key_allows() {
-    for key in KEYS {
-        let value = *(key.field)(&mut Limits::default());
-        assert!((key.least..=key.most).contains(&value), "{} = {value}", key.name);
+    for limit in LIMIT_KEYS {
+        let value = *limit.field(&mut Limits::default());
+        assert!((limit.least()..=limit.most()).contains(&value), "{} = {value}", limit.key.name);
+        assert_eq!(limit.key.default, Some(Literal::Number(value)), "{}", limit.key.name);
     }
 }
 
 #[test]
 fn every_key_sets_a_field_of_its_own() {
-    for key in KEYS {
+    for limit in LIMIT_KEYS {
         let mut limits = Limits::default();
-        *(key.field)(&mut limits) = 7;
-        for other in KEYS {
-            let value = *(other.field)(&mut limits.clone());
-            assert_eq!(value == 7, other.name == key.name, "{} through {}", other.name, key.name);
+        *limit.field(&mut limits) = 7;
+        for other in LIMIT_KEYS {
+            let value = *other.field(&mut limits.clone());
+            let (name, through) = (other.key.name, limit.key.name);
+            assert_eq!(value == 7, name == through, "{name} through {through}");
         }
     }
+}
+
+#[test]
+fn a_door_may_set_what_bounds_the_door() {
+    assert_eq!(LIMITS.names(), LIMIT_KEYS.map(|limit| limit.key.name));
+    assert_eq!(
+        DOOR_LIMITS.names(),
+        [
+            "unit-bytes-max",
+            "nesting-max",
+            "pending-requests-max",
+            "unwritten-bytes-rest",
+            "unwritten-bytes-stop",
+            "live-notices-max",
+            "connections-max",
+            "sessions-max",
+        ]
+    );
 }
 
 #[test]

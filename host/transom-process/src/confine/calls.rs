@@ -98,6 +98,8 @@ fn refusals(plan: &Plan) -> io::Result<[(i32, Refusals); 3]> {
         (Refusals::new(), Refusals::new(), Refusals::new());
     always(&mut missing, IO_URING);
     always(&mut denied, KERNEL);
+    // Limits of other processes of the same user, of the host for one: Landlock has no word for them.
+    on(&mut denied, libc::SYS_prlimit64, &[(0, SeccompCmpOp::Ne, 0)])?;
 
     if plan.width == Width::ReadOnly {
         always(&mut denied, METADATA);

@@ -126,3 +126,33 @@ async fn only_files_of_the_directory_are_removed() {
     spills.remove(&other);
     assert!(other.exists());
 }
+
+#[tokio::test]
+async fn a_link_in_the_place_of_the_directory_is_not_followed() {
+    // What a confined command can do to a directory below a temporary one (P-44, P-47).
+    let home = tempfile::tempdir().unwrap();
+    let (path, moved) = (home.path().join("spills"), home.path().join("moved"));
+    let elsewhere = home.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o755)).unwrap();
+    let spills = SpillDirectory::create(&path, LIMITS).unwrap();
+    fs::rename(&path, &moved).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+
+    let captured = capture("printf 0123456789", 4, &spills).await;
+    let spilled = captured.spill.unwrap();
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(mode(&elsewhere), 0o755);
+    assert_eq!(fs::read_dir(&moved).unwrap().count(), 1);
+    let same_name = elsewhere.join(spilled.path.file_name().unwrap());
+    fs::write(&same_name, "somebody else's").unwrap();
+    spills.remove(&spilled.path);
+    assert!(same_name.exists());
+    assert_eq!(fs::read_dir(&moved).unwrap().count(), 0);
+
+    // One that was cleared away is made anew.
+    fs::remove_file(&path).unwrap();
+    fs::remove_dir(&moved).unwrap();
+    let captured = capture("printf 0123456789", 4, &spills).await;
+    assert_eq!(fs::read_to_string(captured.spill.unwrap().path).unwrap(), "0123456789");
+}

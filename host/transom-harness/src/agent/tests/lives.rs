@@ -40,7 +40,7 @@ enum Move {
     Switch(usize),
     Queue(usize, u8),
     Rename,
-    Move,
+    Wander,
     StoreFails,
     /// The host dies, and of the log this share in 256 is on disk.
     Crash(u8),
@@ -68,7 +68,7 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => (0..3_usize).prop_map(Move::Switch),
         2 => (any::<usize>(), 0..3_u8).prop_map(|(at, how)| Move::Queue(at, how)),
         1 => Just(Move::Rename),
-        1 => Just(Move::Move),
+        1 => Just(Move::Wander),
         1 => Just(Move::StoreFails),
         1 => any::<u8>().prop_map(Move::Crash),
     ]
@@ -224,7 +224,7 @@ impl Lives {
             Move::Rename => {
                 let _ = play.act(|agent, out, now| agent.rename(out, now, "another"));
             }
-            Move::Move => {
+            Move::Wander => {
                 let _ = play.act(|agent, out, now| agent.set_directory(out, now, "/elsewhere"));
             }
             Move::StoreFails => {

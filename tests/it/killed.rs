@@ -14,6 +14,7 @@ mod remains;
 use std::env;
 
 use dice::Dice;
+use record::Tally;
 
 /// Lives of hosts on one place: each goes on with the sessions of the one before.
 const LIVES: usize = 4;
@@ -22,23 +23,34 @@ fn rounds() -> usize {
     if env::var_os("RUN_SLOW_TESTS").is_some() { 200 } else { 5 }
 }
 
-/// Plays rounds on one place after the other, so many lives on each.
-fn play(play: impl Fn(&mut Dice, usize)) {
-    let mut dice = Dice::new();
+/// Plays rounds on one place after the other, so many lives on each. Gives in the middle of what hosts were killed.
+fn play(play: impl Fn(&mut Dice, &mut Tally, usize)) -> Tally {
+    let (mut dice, mut tally) = (Dice::new(), Tally::default());
     let mut left = rounds();
     while left > 0 {
         let lives = left.min(LIVES);
-        play(&mut dice, lives);
+        play(&mut dice, &mut tally, lives);
         left -= lives;
     }
+    eprintln!("{tally:?}");
+    tally
+}
+
+/// Whether there were rounds enough that each kind of work must have been met.
+fn is_long() -> bool {
+    rounds() > 100
 }
 
 #[test]
 fn a_killed_host_loses_nothing_of_its_database_that_was_seen() {
-    play(database::lives);
+    let Tally { turns, steps, asks, jobs, children } = play(database::lives);
+    assert!(turns > 0 && steps > 0, "no host was killed at work");
+    assert!(!is_long() || asks.min(jobs).min(children) > 0, "asks, jobs or children were missed");
 }
 
 #[test]
 fn a_killed_host_loses_nothing_of_its_lines_that_was_seen() {
-    play(lines::lives);
+    let Tally { turns, steps, jobs, children, asks: _ } = play(lines::lives);
+    assert!(turns > 0 && steps > 0, "no host was killed at work");
+    assert!(!is_long() || jobs.min(children) > 0, "jobs or children were missed");
 }

@@ -18,7 +18,13 @@ use crate::support::process::workspace;
 const ROWS: u32 = 42;
 
 /// Row, file and test of what stands beside the code.
-const ELSEWHERE: [(u32, &str, &str); 20] = [
+const ELSEWHERE: [(u32, &str, &str); 21] = [
+    // What is appended by the host itself.
+    (
+        5,
+        "host/transom-harness/src/vocabulary/tests.rs",
+        "minus_zero_is_refused_and_nothing_else_is",
+    ),
     // The host mints the ids of messages; a peer cannot send one twice.
     (7, "host/transom-harness/src/agent/tests/order.rs", "a_pending_id_is_not_taken_twice"),
     // No door injects; here it is the end of a job that does.

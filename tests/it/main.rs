@@ -17,5 +17,7 @@ mod conformance;
 mod durability;
 mod governance_rows;
 mod hostile;
+mod killed;
+mod loop_rows;
 mod pages;
 mod vectors;

@@ -416,7 +416,7 @@ pub fn checked(line: &str) -> Result<Value, String> {
         ordered(
             event,
             "/params/event",
-            &["type", "seq", "time", "data", "sourceEventSeqs", "surfaceOp"],
+            &["type", "seq", "time", "data", "ignorable", "sourceEventSeqs", "surfaceOp"],
         )?;
     }
     if let Some(error) = frame.get("error") {

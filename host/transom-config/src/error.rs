@@ -6,9 +6,9 @@ use std::{fmt, io, path::Path};
 /// One complaint about one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
-    /// The file, as it was named by whoever asked for it.
+    /// The file, as it was named by whoever asked for it; or the variable or argument that says something instead.
     pub file: String,
-    /// Line and column, in characters, from 1. `None`: the complaint is about the whole file.
+    /// Line and column, in characters, from 1. `None`: the complaint is about the whole file, variable or argument.
     pub position: Option<(usize, usize)>,
     /// What was found, and what would be right.
     pub message: String,

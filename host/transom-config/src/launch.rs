@@ -137,7 +137,7 @@ impl PermissionMode {
     ];
 
     /// The name, as `DSH_PERMISSION_MODE` has it.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             PermissionMode::ReadOnly => "read-only",
             PermissionMode::WorkspaceWrite => "workspace-write",

@@ -1,10 +1,13 @@
 //! `transom.toml`: which components and doors there are, and with what model, store and tools they run.
-//! Reading TOML with positions is `manifest/reader.rs`, the checks are `manifest/check.rs`; policies are
-//! `transom-policy`'s.
+//! The keys are `manifest/keys.rs`, the checks `manifest/check.rs`; policies are `transom-policy`'s.
 
+mod changes;
 mod check;
+pub mod keys;
+mod layers;
+mod overrides;
 mod permissions;
-mod reader;
+mod upkeep;
 
 use std::{
     collections::BTreeMap,
@@ -13,13 +16,20 @@ use std::{
 
 use serde_json::{Map, Value};
 use transom_doors::Answers;
-use transom_policy::Limits;
+use transom_policy::{Limits, limits::LIMIT_KEYS};
 
-use crate::error::{ConfigErrors, utf8};
+use self::layers::Layer;
+use crate::{error::ConfigErrors, launch::PermissionMode};
 
+pub use changes::{Change, Effect};
+pub use overrides::Overrides;
 pub use permissions::{
-    Access, Approvals, Confine, Delivery, Jobs, PERSONAL_SECRETS, PRESETS, PermissionRule,
-    Permissions, RuleDecision, Temp,
+    Access, Approvals, Confine, Delivery, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, Jobs,
+    PERSONAL_SECRETS, PRESETS, PermissionRule, Permissions, RuleDecision, Temp,
+};
+pub use upkeep::{
+    BACKOFF_MS_MAX, CRASH_SECONDS, CRASHES, Control, Metrics, PROBATION_CALLS, PROBATION_FAULTS,
+    PROBATION_SECONDS, Probation, Recovery,
 };
 
 /// The manifest of `transom run` where none is named: the doors `sdk` and `frames` on unix sockets, and the
@@ -78,7 +88,16 @@ pub const SUBAGENT_DEPTH_MAX: u64 = 3;
 /// Each level is a session with a model of its own: past this, depth is a slip.
 pub(crate) const SUBAGENT_DEPTH_MOST: u64 = 32;
 
-/// A checked manifest. Paths are as written, below the manifest's directory where they were relative.
+const CARRIERS: [&str; 2] = ["stdio", "unix"];
+const ANSWERS: [&str; 3] = ["never", "owned", "always"];
+const SWAPS: [&str; 2] = ["migrate", "drain"];
+const MODES: [&str; 3] = {
+    let [read_only, workspace_write, full] = PermissionMode::ALL;
+    [read_only.as_str(), workspace_write.as_str(), full.as_str()]
+};
+
+/// A checked manifest. Paths are as written, below the directory of the file that names them where they
+/// were relative.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
     /// `[component.<name>]`.
@@ -97,6 +116,14 @@ pub struct Manifest {
     pub confine: Confine,
     /// `[jobs]`.
     pub jobs: Jobs,
+    /// `[control]`.
+    pub control: Control,
+    /// `[metrics]`.
+    pub metrics: Metrics,
+    /// `[probation]`.
+    pub probation: Probation,
+    /// `[recovery]`.
+    pub recovery: Recovery,
 }
 
 /// A component to load.
@@ -106,6 +133,30 @@ pub struct Component {
     pub source: PathBuf,
     /// The file of its policy. `None`: the one that is built in for the door's component of that name.
     pub policy: Option<PathBuf>,
+    /// What becomes of connections when a new version comes.
+    pub swap: Swap,
+    /// Whether a changed file is swapped in without being asked for.
+    pub watch: bool,
+}
+
+/// What becomes of connections when a component is replaced (design §7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Swap {
+    /// The new version takes them over between two codec calls.
+    #[default]
+    Migrate,
+    /// They are asked to end, and end with the old version.
+    Drain,
+}
+
+impl Swap {
+    /// The word in manifests and logs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Swap::Migrate => "migrate",
+            Swap::Drain => "drain",
+        }
+    }
 }
 
 /// A protocol offered at one address.
@@ -147,9 +198,9 @@ pub struct DoorLimits(BTreeMap<&'static str, u64>);
 impl DoorLimits {
     /// Puts these numbers into a policy's limits.
     pub fn apply(&self, limits: &mut Limits) {
-        for key in check::LIMITS {
-            if let Some(number) = self.0.get(key.name) {
-                *(key.field)(limits) = *number;
+        for limit in LIMIT_KEYS {
+            if let Some(number) = self.0.get(limit.key.name) {
+                *limit.field(limits) = *number;
             }
         }
     }
@@ -224,13 +275,35 @@ impl Manifest {
     ///
     /// `file` names the text in complaints and gives the directory of its relative paths.
     pub fn parse(file: &Path, bytes: &[u8]) -> Result<Manifest, ConfigErrors> {
-        let directory = file.parent().unwrap_or(Path::new(""));
-        check::manifest(&file.display().to_string(), directory, utf8(file, bytes)?)
+        Manifest::parse_layers(&[(file, bytes)], &Overrides::default())
+    }
+
+    /// Checks a manifest of several files, a later one above an earlier one, and of what is said instead of them.
+    ///
+    /// Above wins, key by key: tables become one, any other value replaces the one below, and `[[permissions.rule]]` of
+    /// a file stand before those of the files below it. Each file is checked alone for keys and types, the whole for
+    /// what must be there and what must hold between keys. All complaints come at once, file by file.
+    pub fn parse_layers(
+        files: &[(&Path, &[u8])],
+        overrides: &Overrides,
+    ) -> Result<Manifest, ConfigErrors> {
+        let layers = files.iter().map(|&(file, bytes)| Layer::file(file, bytes)).collect();
+        layers::manifest(layers, overrides)
     }
 
     /// The manifest of a run without one, with its sockets and its store in `state_directory`.
     pub fn built_in(state_directory: &Path) -> Result<Manifest, ConfigErrors> {
-        check::manifest("built-in manifest", state_directory, BUILT_IN)
+        Manifest::built_in_with(state_directory, &Overrides::default())
+    }
+
+    /// The same, with what is said instead of it.
+    pub fn built_in_with(
+        state_directory: &Path,
+        overrides: &Overrides,
+    ) -> Result<Manifest, ConfigErrors> {
+        let name = "built-in manifest".to_owned();
+        let layer = Layer { name, directory: state_directory, bytes: BUILT_IN.as_bytes() };
+        layers::manifest(vec![layer], overrides)
     }
 }
 

@@ -76,13 +76,12 @@ fn a_door_may_send_what_its_protocol_needs_and_nothing_else() {
         check("frames", frame, true);
     }
     // S-65: the wire has no cancel and no close.
-    for frame in
-        ["session/cancel", "session/close", "session/permissions", "host/describe", "ask/answer"]
-    {
+    for frame in ["session/cancel", "session/close", "host/describe", "ask/answer"] {
         check("sdk", frame, false);
         check("frames", frame, true);
     }
-    for frame in ["tools/offer", "ask/open", "agent/output"] {
+    // P-35: what sessions may do is the operator's to widen.
+    for frame in ["session/permissions", "tools/offer", "ask/open", "agent/output"] {
         check("sdk", frame, false);
         check("frames", frame, false);
     }

@@ -9,7 +9,7 @@ mod tables;
 
 use serde_json::value::RawValue;
 
-pub use self::numbers::{NotJsonSafe, json_safe};
+pub use self::numbers::{NotJsonSafe, json_safe, text_safe};
 
 pub(crate) use self::{
     members::{Members, list, text},

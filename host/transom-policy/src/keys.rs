@@ -103,8 +103,9 @@ impl Table {
                 | Kind::Any => None,
             };
             match below {
-                Some((path, table)) => leaves
-                    .extend(table.leaves().into_iter().map(|(leaf, key)| (format!("{path}.{leaf}"), key))),
+                Some((path, table)) => leaves.extend(
+                    table.leaves().into_iter().map(|(leaf, key)| (format!("{path}.{leaf}"), key)),
+                ),
                 None => leaves.push((key.name.to_owned(), key)),
             }
         }

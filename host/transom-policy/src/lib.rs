@@ -60,7 +60,7 @@ pub const TRUST: Table = Table {
             "keys",
             Kind::List(&Key::new(
                 "key",
-                Kind::Shaped("^RW[A-Za-z0-9+/]{54}$"),
+                Kind::Shaped("^RW[Q-T][A-Za-z0-9+/]{53}$"),
                 "a minisign public key: the second line of its .pub file",
             )),
             "public keys of those whose signatures count",

@@ -233,13 +233,9 @@ pub const LIMIT_KEYS: [LimitKey; 13] = [
         memory_bytes_for(UNIT_BYTES_MAX),
         |l| &mut l.memory_bytes_max,
     ),
-    limit(
-        "call-ms-base",
-        "milliseconds of any call",
-        (1, CALL_MS_CEILING),
-        CALL_MS_BASE,
-        |l| &mut l.call_ms_base,
-    ),
+    limit("call-ms-base", "milliseconds of any call", (1, CALL_MS_CEILING), CALL_MS_BASE, |l| {
+        &mut l.call_ms_base
+    }),
     limit(
         "call-ms-per-mib",
         "milliseconds that each MiB of input adds",
@@ -292,14 +288,20 @@ pub const LIMIT_KEYS: [LimitKey; 13] = [
 ];
 
 /// `[limits]` of a policy.
-pub const LIMITS: Table =
-    Table { doc: "How much of everything the door and its component may use.", keys: &keys::<13>(false) };
+pub const LIMITS: Table = Table {
+    doc: "How much of everything the door and its component may use.",
+    keys: &keys::<13>(false),
+};
 
 /// `[door.<name>.limits]` of a manifest.
 pub const DOOR_LIMITS: Table =
     Table { doc: "Numbers that replace those of the policy.", keys: &keys::<8>(true) };
 
 /// The first `N` keys, of all or of those that a door may set.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "it runs while the program is compiled, where an index past the end is an error"
+)]
 const fn keys<const N: usize>(of_door: bool) -> [Key; N] {
     let mut keys = [Key::new("", Kind::Any, ""); N];
     let (mut from, mut to) = (0, 0);

@@ -13,8 +13,7 @@ const KEY_CHARACTERS: usize = KEY_BYTES / 3 * 4;
 const ALGORITHM: &[u8] = b"Ed";
 
 /// What `trust.keys` says right would be; also in complaints about a lock.
-const RIGHT: &str =
-    "a minisign public key: 56 characters of base64 that begin with \"RW\", the second line of its .pub file";
+const RIGHT: &str = "a minisign public key: 56 characters of base64 that begin with \"RW\", the second line of its .pub file";
 
 /// `[trust]` of a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,6 +1,7 @@
 //! Which paths a session may write, and which nobody but the host may read (`permissions-and-jobs.md` §10).
 //! The same list serves shells and file tools; who enforces it is `confine` and `transom-tools`.
 
+mod removal;
 #[cfg(test)]
 mod tests;
 
@@ -9,7 +10,7 @@ use std::{
     fs::{self, DirBuilder, Permissions},
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use nix::unistd::geteuid;
@@ -127,8 +128,8 @@ impl Default for Confinement {
 
 impl Confinement {
     /// The places of a session, as the file system is now.
-    pub fn places(&self, session: &str, workspace: &Path) -> io::Result<Places> {
-        let workspace = fs::canonicalize(workspace)?;
+    pub fn places(&self, session: &str, asked: &Path) -> io::Result<Places> {
+        let workspace = fs::canonicalize(asked)?;
         if !workspace.is_dir() {
             let message = format!("workspace \"{}\" is not a directory", workspace.display());
             return Err(io::Error::new(io::ErrorKind::NotADirectory, message));
@@ -143,9 +144,15 @@ impl Confinement {
         wanted.extend(self.write.iter().map(|path| workspace.join(path)));
         let mut firm = vec![workspace.clone()];
         firm.extend(wanted.iter().filter_map(|path| directory(path)));
+        if !stays(asked, &firm) {
+            let (asked, real) = (asked.display(), workspace.display());
+            return Err(io::Error::other(format!(
+                "workspace \"{asked}\" lies where commands may write and leads out of there, to \"{real}\""
+            )));
+        }
         let (mut roots, mut absent) = (Vec::new(), Vec::new());
         for path in wanted {
-            match directory(&path).filter(|real| stays(&path, real, &firm)) {
+            match directory(&path).filter(|_| stays(&path, &firm)) {
                 Some(real) => roots.push(real),
                 None => absent.push(path),
             }
@@ -219,7 +226,7 @@ impl Confinement {
     /// Removes a session's own directory with all that is in it. Links in it are removed, not followed.
     pub fn remove_own(&self, session: &str) {
         let Some(path) = self.own_directory(session) else { return };
-        match fs::remove_dir_all(&path) {
+        match removal::remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 tracing::warn!(path = %path.display(), %error, "a session's directory is left behind");
             }
@@ -247,12 +254,19 @@ fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok().filter(|real| real.is_dir())
 }
 
-/// Whether a path that leads through a root also ends in it. A command that may write there could have put a link in
-/// its way, so that the next one finds a root where it likes.
-fn stays(path: &Path, real: &Path, roots: &[PathBuf]) -> bool {
-    path.ancestors().skip(1).filter_map(|above| fs::canonicalize(above).ok()).all(|above| {
+/// Whether no name below a root leads out of it on the way. A command that may write there could have put a link in
+/// that place, so that the next one finds a root where it likes.
+fn stays(path: &Path, roots: &[PathBuf]) -> bool {
+    let (mut walked, mut above) = (PathBuf::new(), PathBuf::new());
+    path.components().all(|part| {
+        walked.push(part);
+        // What is not there leads nowhere.
+        let Ok(real) = fs::canonicalize(&walked) else { return true };
+        let is_name = matches!(part, Component::Normal(_));
         let passed = |root: &&PathBuf| root.parent().is_some() && above.starts_with(root);
-        roots.iter().filter(passed).all(|root| real.starts_with(root))
+        let leaves = is_name && roots.iter().filter(passed).any(|root| !real.starts_with(root));
+        above = real;
+        !leaves
     })
 }
 

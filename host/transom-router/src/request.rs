@@ -7,6 +7,7 @@ use transom_frame::{Code, Failure, Frame};
 use transom_harness::{
     block::{Block, compact},
     ports::Route,
+    vocabulary::text_safe,
 };
 
 /// A request of a door, typed.
@@ -331,6 +332,9 @@ fn prompt(frame: &Frame) -> Result<Prompt, Failure> {
 }
 
 fn content(raw: &RawValue) -> Result<Vec<Block>, Failure> {
+    // The insertion is the event that would carry it.
+    text_safe("agent/inbox/spliced", raw.get())
+        .map_err(|error| Failure::invalid(&[&error.to_string()]))?;
     serde_json::from_str(&compact(raw.get()))
         .map_err(|error| Failure::invalid(&[&format!("content: {error}")]))
 }

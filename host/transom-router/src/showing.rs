@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{agent::Status, ports::Page};
@@ -10,15 +11,34 @@ use transom_harness::{agent::Status, ports::Page};
 use crate::{
     Effect, Question, Reach,
     answers::{Pending, READ_BYTES_MAX},
-    asks::OpenAsk,
+    asks::{OpenAsk, Told},
     peer::{Asked, Peer, Pull, Subscription},
-    projections,
+    projections::{self, QueueItem},
     release::Item,
     request::{Scope, Subscribe, Topic},
     router::Router,
-    row::Baseline,
+    row::{self, Baseline},
     sessions::Session,
 };
+
+/// The answer to a subscription: one atomic cut.
+#[derive(Serialize)]
+struct Cut<'a> {
+    subscription: &'a str,
+    sessions: Vec<Baseline>,
+    asks: Vec<Told<'a>>,
+    queues: Vec<Queue<'a>>,
+    jobs: Vec<Value>,
+}
+
+/// What waits in an inbox. Never a `Value`: blocks of peers hold numbers that none can (decision 75).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Queue<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    items: &'a [QueueItem],
+}
 
 /// Subscriptions of one connection: every event is held against each of them.
 const SUBSCRIPTIONS_MAX: usize = 64;
@@ -42,7 +62,7 @@ impl Router {
         }
         let id = self.chance.uuid();
         let subscription = Subscription { id, scope, session, topics };
-        let body = self.baseline(me, peer.facts.reach, &subscription).to_string();
+        let body = self.baseline(me, peer.facts.reach, &subscription);
         if let Some(peer) = self.peers.get_mut(&me) {
             peer.subscriptions.push(subscription);
         }
@@ -53,7 +73,7 @@ impl Router {
     }
 
     /// Everything that the subscription is about, as far as it has been shown (B-106, B-107).
-    fn baseline(&self, me: ConnectionId, reach: Reach, subscription: &Subscription) -> Value {
+    fn baseline(&self, me: ConnectionId, reach: Reach, subscription: &Subscription) -> String {
         // One that is named is known to whoever names it; others are announced in their turn.
         let named = matches!(subscription.scope, Scope::Session | Scope::Tree);
         let seen =
@@ -71,7 +91,10 @@ impl Router {
         let rows: Vec<_> = sessions.iter().map(|session| Baseline::of(session)).collect();
         let queues: Vec<_> = about(Topic::Queue)
             .filter(|session| !session.queue.is_empty())
-            .map(|session| json!({ "sessionId": session.agent.id().as_str(), "items": &*session.queue }))
+            .map(|session| Queue {
+                session_id: Some(session.agent.id().as_str()),
+                items: &session.queue,
+            })
             .collect();
         let jobs: Vec<_> = about(Topic::Jobs)
             .filter(|session| !session.jobs.is_empty())
@@ -80,13 +103,8 @@ impl Router {
                 json!({ "sessionId": session.agent.id().as_str(), "jobs": jobs })
             })
             .collect();
-        json!({
-            "subscription": subscription.id,
-            "sessions": rows,
-            "asks": asks,
-            "queues": queues,
-            "jobs": jobs,
-        })
+        let subscription = &subscription.id;
+        row::text(&Cut { subscription, sessions: rows, asks, queues, jobs })
     }
 
     pub(crate) fn unsubscribe(&mut self, out: &mut Vec<Effect>, asked: &Asked, subscription: &str) {
@@ -125,7 +143,7 @@ impl Router {
             Item::Queue { session, queue } => {
                 let watchers = self.watchers(&session, Topic::Queue);
                 if !watchers.is_empty() {
-                    let body = json!({ "items": &*queue }).to_string();
+                    let body = row::text(&Queue { session_id: None, items: &queue });
                     self.tell(out, &watchers, &session, "session/queue", body);
                 }
                 if let Some(live) = self.sessions.get_mut(&session) {

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use transom_config::{
     launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
     manifest::{
-        Access, Confine, Durability, Jobs, Manifest, Model, Permissions, StoreSettings, Tools,
+        Access, Confine, Control, Durability, Jobs, Manifest, Metrics, Model, Permissions,
+        Probation, Recovery, StoreSettings, Tools,
     },
 };
 
@@ -121,6 +122,11 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
             ..Confine::default()
         },
         jobs: Jobs::default(),
+        // Clients that launch the process own it: nobody else reaches it or swaps in it.
+        control: Control { listen: None, off: true },
+        metrics: Metrics::default(),
+        probation: Probation::default(),
+        recovery: Recovery::default(),
     }
 }
 

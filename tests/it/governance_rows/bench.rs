@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::{
+    frames::{Frames, is_status},
     place::text,
     process::{Finished, Launch, Process},
     vector::parse,
@@ -116,7 +117,7 @@ impl Site {
         self.write();
         let manifest = self.manifest();
         let launch = self.launch(&["stdio", "frames", "--manifest", text(&manifest)]);
-        Host { process: launch.start(), cwd: text(&self.cwd).to_owned(), asked: 0 }
+        Host { peer: Frames::new(launch.start()), cwd: text(&self.cwd).to_owned() }
     }
 
     /// Runs another command on the same manifest to its end.
@@ -132,6 +133,15 @@ impl Site {
         let script = self.root().join("script.json");
         let base = ["prompt", "--provider", "scripted", "--model-script", text(&script)];
         self.launch(&[&base, arguments].concat()).run("")
+    }
+
+    /// The events of a stored session. The host must have ended.
+    pub(super) fn exported(&self, session: &str) -> Vec<Value> {
+        let store = self.state().join("store.db");
+        let finished = self.launch(&["export", session, "--store", text(&store)]).run("");
+        assert_eq!(finished.code, 0, "{finished:?}");
+        let lines = finished.stdout.lines().skip(1);
+        lines.map(|line| parse(line).expect("events are JSON")).collect()
     }
 
     /// What `transom permissions --json` says, with these further arguments.
@@ -153,6 +163,11 @@ pub(super) struct Confiner(Value);
 impl Confiner {
     pub(super) fn has_mounts(&self) -> bool {
         self.0["mounts"] == true
+    }
+
+    /// The kernel's own numbering of what Landlock can say; 0 where there is none.
+    pub(super) fn landlock(&self) -> u64 {
+        self.0["landlock"]["abi"].as_u64().unwrap_or_default()
     }
 
     pub(super) fn has_loopback(&self) -> bool {
@@ -186,29 +201,20 @@ pub(super) enum Answer {
 
 /// A running host and the peer that owns it.
 pub(super) struct Host {
-    pub(super) process: Process,
+    pub(super) peer: Frames<Process>,
     cwd: String,
-    asked: u64,
 }
 
 impl Host {
     /// Sends a request without waiting for its answer. Gives its id.
     pub(super) fn send(&mut self, name: &str, session: Option<&str>, body: &Value) -> String {
-        self.asked += 1;
-        let id = self.asked.to_string();
-        let mut frame = json!({"kind": "request", "id": id, "name": name, "body": body});
-        if let Some(session) = session {
-            frame["session"] = session.into();
-        }
-        self.process.write(format!("{frame}\n").as_bytes());
+        let (id, line) = self.peer.request(name, session, body);
+        self.peer.say(&line);
         id
     }
 
     pub(super) fn next(&mut self) -> Value {
-        let Some(line) = self.process.line() else {
-            panic!("the host has ended; standard error says:\n{}", self.process.diagnostics());
-        };
-        parse(&line).unwrap_or_else(|wrong| panic!("{wrong} in {line}"))
+        self.peer.next()
     }
 
     pub(super) fn until(&mut self, is_last: impl Fn(&Value) -> bool) -> Turn {
@@ -253,15 +259,28 @@ impl Host {
 
     /// Opens a session and watches it. Gives what the host said of it.
     pub(super) fn open_with(&mut self, session: &str, want: &str, more: &Value) -> Value {
-        let mut body = json!({"want": want, "cwd": self.cwd});
-        for (name, value) in more.as_object().expect("members") {
-            body[name] = value.clone();
-        }
-        let opened = self.call("session/open", session, &body);
+        let opened = self.open_unwatched(session, want, more);
         let topics = ["events", "status", "errors", "asks", "jobs", "subagents", "inbox"];
         let watch = json!({"scope": "tree", "topics": topics});
         self.call("events/subscribe", session, &watch);
         opened
+    }
+
+    /// Opens a session.
+    pub(super) fn open_unwatched(&mut self, session: &str, want: &str, more: &Value) -> Value {
+        let mut body = json!({"want": want, "cwd": self.cwd});
+        for (name, value) in more.as_object().expect("members") {
+            body[name] = value.clone();
+        }
+        self.call("session/open", session, &body)
+    }
+
+    /// Watches all sessions at once: there may be more of them than one connection may watch singly.
+    pub(super) fn watch_all(&mut self) {
+        let topics = ["events", "status", "asks", "jobs"];
+        let watched =
+            self.request("events/subscribe", None, &json!({"scope": "all", "topics": topics}));
+        watched.unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// Prompts. Gives everything up to the receipt.
@@ -335,8 +354,8 @@ impl Host {
     /// Waits until the operator was told so.
     pub(super) fn says(&self, words: &str) {
         let begun = std::time::Instant::now();
-        while !self.process.diagnostics().contains(words) {
-            let said = self.process.diagnostics();
+        while !self.peer.wire.diagnostics().contains(words) {
+            let said = self.peer.wire.diagnostics();
             assert!(begun.elapsed() < PATIENCE, "{words:?} was not said: {said}");
             std::thread::yield_now();
         }
@@ -358,20 +377,15 @@ impl Host {
 
     /// Ends it as its operator would, and demands that it went well.
     pub(super) fn stop(mut self) {
-        self.process.signal(Signal::Terminate);
-        while self.process.line().is_some() {}
-        assert_eq!(self.process.exit(), 0, "{}", self.process.diagnostics());
+        self.peer.wire.signal(Signal::Terminate);
+        while self.peer.wire.line().is_some() {}
+        assert_eq!(self.peer.wire.exit(), 0, "{}", self.peer.wire.diagnostics());
     }
 }
 
+/// Whether this says that the session rests.
 pub(super) fn is_idle(frame: &Value, session: &str) -> bool {
-    frame["name"] == "session/status"
-        && frame["session"] == session
-        && frame["body"]["status"] == "idle"
-}
-
-pub(super) fn is_event(frame: &Value, session: &str, kind: &str) -> bool {
-    frame["name"] == "session/event" && frame["session"] == session && frame["body"]["type"] == kind
+    is_status(frame, session, "idle")
 }
 
 /// What was said between two moments.

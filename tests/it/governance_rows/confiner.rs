@@ -132,7 +132,7 @@ fn row_21_nothing_is_left_of_root() {
     }
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
 
-    let pid = host.process.id();
+    let pid = host.peer.wire.id();
     for file in ["environ", "mem", "maps", "root/etc/hostname", "cwd/f", "fd/0"] {
         let shown = host.shell("main", &format!("cat /proc/{pid}/{file}")).text;
         assert!(

@@ -69,7 +69,7 @@ fn row_06_a_grant_is_for_one_call() {
         asks[0]
     );
     let results = turn.results();
-    assert_eq!(results[0].went_well(), "");
+    assert_eq!(results[0].went_well(), "(no output)");
     assert!(results[1].text.contains(&denied("workspace-write", "command")), "{results:?}");
     assert!(host.shell("main", &command).text.contains("access denied"));
     assert_eq!(fs::read_to_string(&target).expect("the granted call ran"), "x\n");
@@ -264,7 +264,9 @@ fn row_10_a_child_inherits_the_mode_and_nobody_to_ask() {
         .map(|frame| word(&frame["body"]["childSessionId"]))
         .collect();
     assert_eq!(of_child.len(), 1, "{:#?}", turn.frames);
-    let log = host.log(&of_child[0]);
+    assert_eq!(turn.named("ask/opened"), [&Value::Null; 0], "nobody was asked");
+    host.stop();
+    let log = site.exported(&of_child[0]);
     let position = |kind: &str| log.iter().position(|event| event["type"] == kind);
     let mode = position("sandbox/mode").expect("the child is pinned");
     let policy = position("approval/policy").expect("the child is pinned");
@@ -279,12 +281,10 @@ fn row_10_a_child_inherits_the_mode_and_nobody_to_ask() {
         .collect();
     assert!(results[0].text.contains("access denied under workspace-write"), "{results:?}");
     results[1].failed("the user rejected escalating this command to \"danger-full-access\"");
-    assert_eq!(turn.named("ask/opened"), [&Value::Null; 0], "nobody was asked");
     // The pair is written nevertheless (P-14).
     let kinds: Vec<_> = log.iter().map(|event| word(&event["type"])).collect();
     for kind in ["approval/asked", "approval/decided"] {
         assert_eq!(kinds.iter().filter(|known| *known == kind).count(), 1, "{kinds:?}");
     }
     assert!(!target.exists());
-    host.stop();
 }

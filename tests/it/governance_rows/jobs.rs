@@ -4,8 +4,8 @@ use std::{fs, path::Path, time::Instant};
 
 use serde_json::{Value, json};
 
-use super::bench::{Site, bash, bash_with, is_event, on, tool, word};
-use crate::support::wire::PATIENCE;
+use super::bench::{Site, bash, bash_with, on, tool, word};
+use crate::support::{frames::is_event, wire::PATIENCE};
 
 /// A command that goes on as soon as this file is there, and takes it away.
 fn after(file: &str, command: &str) -> String {
@@ -184,7 +184,7 @@ fn row_26_a_wait_or_a_kill_is_a_report() {
     let site = Site::new().script([
         on("wait", [job(&after("go", "echo x"))]),
         then("wait", 2, [tool("job_output", json!({"job_id": "bash-1", "wait": true}))]),
-        on("kill", [job("echo up; exec sleep 1000")]),
+        on("kill", [job("echo up; touch up; exec sleep 1000"), bash(&after("up", "true"))]),
         then("kill", 2, [tool("job_kill", json!({"job_id": "bash-2"}))]),
         on(
             "look",
@@ -207,7 +207,7 @@ fn row_26_a_wait_or_a_kill_is_a_report() {
     assert_eq!(turn.result().went_well(), "x\n[status: completed, exit code: 0]");
 
     let turn = host.turn("main", "kill");
-    assert_eq!(turn.results()[1].went_well(), "requested cancellation of job bash-2");
+    assert_eq!(turn.results()[2].went_well(), "requested cancellation of job bash-2");
     let ended = |frame: &Value| shows(frame, "bash-2", "killed");
     if !turn.frames.iter().any(ended) {
         host.until(ended);
@@ -318,7 +318,9 @@ fn row_28_the_eleventh_job_is_refused_and_strangers_know_nothing() {
 /// P-69, P-78: a cancelled turn leaves jobs alone; the end of a session ends them with all that they began.
 #[test]
 fn row_29_jobs_end_with_their_session_and_not_with_a_turn() {
-    let tree = "trap '' TERM; (trap '' TERM; setsid sleep 1000 & echo $! > grandchild; wait) & echo $$ > child; wait";
+    // Deaf to requests, and the grandchild in a group of its own.
+    let tree =
+        "trap '' TERM; set -m; (sleep 1000 & echo $! > grandchild; wait) & echo $$ > child; wait";
     let site = Site::new().script([
         on("start", [job(&after("go", "true")), bash("exec sleep 1000")]),
         noticed("start", [json!({"text": "I was told"})]),
@@ -381,7 +383,7 @@ fn row_30_a_killed_host_loses_its_jobs_and_says_so() {
     let results = host.turn("main", "start").results();
     let pids: Vec<_> = results[1].went_well().split_whitespace().map(str::to_owned).collect();
     let before = host.log("main").len();
-    host.process.kill();
+    host.peer.wire.kill();
 
     let mut host = site.start();
     let opened = host.open_with("main", "stored", &json!({"owner": "connection"}));

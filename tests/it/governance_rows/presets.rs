@@ -4,11 +4,12 @@ use serde_json::{Value, json};
 
 use super::bench::{Site, Turn, bash, on, word};
 use crate::support::{
-    bench::form_a,
+    bench::{export, form_a},
     client::Client,
     model_server::ModelServer,
     place::{Place, text},
     process::Launch,
+    vector::parse,
 };
 
 const PINNED: [&str; 3] = ["permission/preset", "sandbox/mode", "approval/policy"];
@@ -32,13 +33,11 @@ fn first_events(launch: &Launch, place: &Place) -> Vec<(String, Value)> {
     let answer = client.initialize(text(&place.cwd));
     assert!(answer.get("result").is_some(), "{answer}");
     client.turn("main", "PROMPT: PLAIN");
-    let events = client.events("main");
     assert_eq!(client.shut_down(), 0);
-    let first = events.iter().enumerate().map(|(seq, event)| {
-        assert_eq!(event["seq"], seq, "{event}");
-        (word(&event["type"]), event["data"].clone())
-    });
-    first.collect()
+    // What precedes the publication of a session is never told, only stored.
+    let lines = export(place, "main");
+    let events = lines.iter().skip(1).map(|line| parse(line).expect("JSON"));
+    events.map(|event| (word(&event["type"]), event["data"].clone())).collect()
 }
 
 fn pinned(events: &[(String, Value)]) -> Vec<&str> {
@@ -129,7 +128,7 @@ fn row_03_a_switch_writes_what_changes_and_tells_the_model() {
     let turn = host.turn("main", "true");
     let told = snapshots(&turn);
     assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("danger-full-access"), "{told:?}");
+    assert!(!told[0].contains("workspace-write"), "{told:?}");
     assert_eq!(
         snapshots(&host.turn("main", "true")),
         [""; 0],
@@ -197,7 +196,8 @@ fn row_15_a_door_may_narrow_and_never_pass_the_ceiling() {
     assert!(!host.turn("main", "write").result().text.contains("denied"));
     host.stop();
 
-    let mut host = Site::new().start();
+    let site = Site::new();
+    let mut host = site.start();
     host.open("main");
     let failure =
         host.request("session/permissions", Some("main"), &json!({})).expect_err("no entry");

@@ -16,7 +16,7 @@ fn ordered(first: (&str, &str), second: (&str, &str)) -> String {
 }
 
 /// P-26, P-31: the first rule that matches decides. (No server offers tools yet, so the calls themselves are left to
-/// the tests of the bridge; what the rules say of their names is what the program would do.)
+/// the tests of the bridge; what is decided of their names stands here.)
 #[test]
 fn row_11_the_first_rule_that_matches_decides() {
     let (ask, deny) = (("mcp__a__*", "ask"), ("mcp__a__drop", "deny"));
@@ -28,10 +28,10 @@ fn row_11_the_first_rule_that_matches_decides() {
     assert_eq!(asked["decision"], "ask", "{asked}");
     let denied = call(&ordered(deny, ask));
     assert_eq!(denied["decision"], "deny", "{denied}");
-    assert_eq!(
-        denied["text"],
-        "Error: tool \"mcp__a__drop\" is denied by this host's permission rules"
-    );
+    assert_ne!(asked["rule"], denied["rule"]);
+    for call in [&asked, &denied] {
+        assert!(word(&call["rule"]).contains("transom.toml:"), "{call}");
+    }
 
     // The same with a tool that there is.
     let (ask, deny) = (("ba*", "ask"), ("bash", "deny"));

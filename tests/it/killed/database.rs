@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     dice::Dice,
-    record::{Log, Shown, number},
+    record::{Log, Shown, Tally, number},
     remains,
 };
 use crate::support::{
@@ -36,12 +36,12 @@ reason = "somebody should look"
 "#;
 
 /// So many lives on one place, and one that ends in order.
-pub(super) fn lives(dice: &mut Dice, lives: usize) {
+pub(super) fn lives(dice: &mut Dice, tally: &mut Tally, lives: usize) {
     let mut world = World::new();
     for life in 0..lives {
         let mut host = world.begin(dice, life);
         host.work(dice, &mut world.shown);
-        world.end(host);
+        world.end(tally, host);
     }
     world.close(dice, lives);
 }
@@ -83,14 +83,7 @@ impl World {
             .directory(&place.cwd)
             .env("HOME", &place.home);
         std::fs::write(place.cwd.join("notes.txt"), "first\nsecond\n").expect("a file");
-        World {
-            place,
-            launch,
-            store,
-            shown: Shown::default(),
-            left: BTreeMap::new(),
-            mark: None,
-        }
+        World { place, launch, store, shown: Shown::default(), left: BTreeMap::new(), mark: None }
     }
 
     /// Starts a host, which goes on with every session.
@@ -120,7 +113,7 @@ impl World {
     }
 
     /// Kills the host, and holds what it had shown against what it has left.
-    fn end(&mut self, mut host: Host) {
+    fn end(&mut self, tally: &mut Tally, mut host: Host) {
         host.peer.wire.kill();
         host.peer.lines.extend(host.peer.wire.last_words());
         for line in &host.peer.lines {
@@ -131,7 +124,7 @@ impl World {
         self.shown.is_in(&self.store);
         for session in self.shown.sessions() {
             let log = Log::read(&self.store, session).expect("it is stored");
-            log.audited();
+            tally.count(&log);
             self.left.insert(session.to_owned(), log);
         }
         self.mark = Some(host.mark);
@@ -233,19 +226,16 @@ impl Host {
 
 /// What the model says to each kind of work.
 fn script() -> Value {
-    let bash = |command: &str| {
-        json!({"tool": {"name": "bash", "arguments": {"command": command, "description": "Works"}}})
-    };
+    let bash = |command: &str| json!({"tool": {"name": "bash", "arguments": {"command": command, "description": "Works"}}});
     let job = |command: &str| {
         json!({"tool": {"name": "bash", "arguments": {
             "command": command, "description": "Works", "run_in_background": true,
         }}})
     };
-    let tool = |name: &str, arguments: Value| json!({"tool": {"name": name, "arguments": arguments}});
+    let tool =
+        |name: &str, arguments: Value| json!({"tool": {"name": name, "arguments": arguments}});
     let child = |prompt: &str| tool("subagent", json!({"description": "Child", "prompt": prompt}));
-    let rule = |contains: &str, step: u32, answer: Value| {
-        json!({"when": {"contains": contains, "step": step}, "answer": answer})
-    };
+    let rule = |contains: &str, step: u32, answer: Value| json!({"when": {"contains": contains, "step": step}, "answer": answer});
     let words: Vec<_> = (0..40).map(|n| format!("word {n} ")).collect();
     json!({
         "retry": {"initial_delay_ms": 1, "max_delay_ms": 5},

@@ -16,7 +16,7 @@ impl Dice {
             Ok(seed) => seed.parse().expect("KILLED_SEED is a number"),
             Err(_) => RandomState::new().hash_one("dice"),
         };
-        println!("KILLED_SEED={seed}");
+        eprintln!("KILLED_SEED={seed}");
         Dice(seed)
     }
 

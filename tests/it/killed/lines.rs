@@ -12,7 +12,7 @@ use transom_harness::{
 
 use super::{
     dice::Dice,
-    record::{Log, Shown},
+    record::{Log, Shown, Tally},
     remains,
 };
 use crate::support::{
@@ -25,18 +25,19 @@ use crate::support::{
 /// What sessions are asked to do.
 const WORK: [&str; 7] = ["PLAIN", "THINK", "BURST", "SHELL", "JOB", "SUBAGENT", "ERR400"];
 
-/// The composition has children too.
-const CHILDREN: &str = "
+/// The composition has jobs and children too.
+const MORE: &str = "
+- {id: jobs, name: '@deepseek-ai/dsh-jobs-local'}
 - {id: subagents, name: '@deepseek-ai/dsh-subagent'}
 - {id: spawn, name: '@deepseek-ai/dsh-subagent-spawn-in-process', config: {providerName: spawn}}
-- {id: subagent, name: '@deepseek-ai/dsh-tool-subagent', config: {provider: spawn, enableRunInBackground: false}}
+- {id: subagent, name: '@deepseek-ai/dsh-tool-subagent', config: {provider: spawn}}
 ";
 
 /// So many lives on one place.
-pub(super) fn lives(dice: &mut Dice, lives: usize) {
+pub(super) fn lives(dice: &mut Dice, tally: &mut Tally, lives: usize) {
     let (place, model) = (Place::new(), model());
     let shell = std::fs::read_to_string(configuration("shell.yml")).expect("a composition");
-    let mut composition = shell + CHILDREN;
+    let mut composition = shell + MORE;
     // Half of the places are compressed, as is the default.
     if dice.one_in(2) {
         let root = "'process.env.DSH_SESSION_ROOT ?? \"./.sessions\"'";
@@ -49,9 +50,8 @@ pub(super) fn lives(dice: &mut Dice, lives: usize) {
     let mut earlier: Option<(String, String)> = None;
     for life in 0..lives {
         let mark = format!("{}-{life}-{}", std::process::id(), dice.below(usize::MAX));
-        let launch = form_a(&place, &model)
-            .env("DSH_CORDIS_CONFIG", &composition)
-            .env(remains::MARK, &mark);
+        let launch =
+            form_a(&place, &model).env("DSH_CORDIS_CONFIG", &composition).env(remains::MARK, &mark);
         let mut client = Client::new(launch.start());
         let answer = client.initialize(text(&place.cwd));
         assert!(answer.get("result").is_some(), "{answer}");
@@ -68,7 +68,7 @@ pub(super) fn lives(dice: &mut Dice, lives: usize) {
         let store = store(&place);
         shown.is_in(&store);
         for session in &of_life {
-            resumable(&store, session);
+            tally.count(&resumable(&store, session));
         }
         let taken = of_life.iter().find(|session| sessions.contains(session));
         earlier = taken.map(|session| (mark.clone(), session.clone()));
@@ -118,8 +118,8 @@ fn note(shown: &mut Shown, lines: &[String]) -> Vec<String> {
     sessions
 }
 
-/// The log is sound, and a host that goes on with it closes what is open.
-fn resumable(store: &Path, session: &str) {
+/// The log is sound, and a host that goes on with it closes what is open. Gives the log as it is.
+fn resumable(store: &Path, session: &str) -> Log {
     let left = Log::read(store, session).expect("it is stored");
     let last: Option<Value> =
         left.events.last().map(|event| serde_json::from_str(event).expect("an event"));
@@ -133,13 +133,15 @@ fn resumable(store: &Path, session: &str) {
     let mut closed = left.clone();
     closed.events.extend(closers.iter().map(|event| event.text.to_string()));
     closed.closes(&left);
+    left
 }
 
 /// The model of these lives.
 fn model() -> ModelServer {
     let model = ModelServer::start();
     let call = |index: usize, command: &str, background: bool| {
-        let arguments = json!({"command": command, "description": "Works", "run_in_background": background});
+        let arguments =
+            json!({"command": command, "description": "Works", "run_in_background": background});
         let function = json!({"name": "bash", "arguments": arguments.to_string()});
         json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": function})
     };

@@ -1,9 +1,6 @@
 //! What clients were shown, and what the store has of it.
 
-use std::{
-    collections::BTreeMap,
-    path::Path,
-};
+use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 use transom_frame::SessionId;
@@ -43,6 +40,29 @@ impl Shown {
                 assert_eq!(stored, Some(event.as_str()), "{session}: seq {seq} was shown");
             }
         }
+    }
+}
+
+/// In the middle of what hosts were killed, by how many sessions were there.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Tally {
+    pub(super) turns: usize,
+    pub(super) steps: usize,
+    pub(super) asks: usize,
+    pub(super) jobs: usize,
+    pub(super) children: usize,
+}
+
+impl Tally {
+    /// One more session that a host has left.
+    pub(super) fn count(&mut self, log: &Log) {
+        let summary = log.audited();
+        self.turns += usize::from(summary.open_turn.is_some());
+        self.steps += usize::from(summary.open_step.is_some());
+        self.asks += usize::from(!summary.open_approvals.is_empty());
+        self.jobs += usize::from(!summary.running_jobs().is_empty());
+        let is_child = log.header.parent_session.is_some();
+        self.children += usize::from(is_child && summary.open_turn.is_some());
     }
 }
 

@@ -6,7 +6,8 @@ use super::stage::{Setting, Stage, bash, of_kind, reason, results, rule};
 use crate::support::frames::Frames;
 
 /// Shells are asked about.
-const ASKS: &str = "[[permissions.rule]]\ntool = \"bash\"\ndecision = \"ask\"\nreason = \"a person decides\"\n";
+const ASKS: &str =
+    "[[permissions.rule]]\ntool = \"bash\"\ndecision = \"ask\"\nreason = \"a person decides\"\n";
 
 fn script() -> Value {
     json!([rule("go", 1, json!([bash("c1", "echo ran")])), {"answer": [{"text": "well"}]}])
@@ -25,7 +26,8 @@ fn answer(ask: &Value, outcome: &str) -> Value {
 /// What became of the call: one pair of events, and the text for the model.
 fn outcome(stage: &Stage) -> (Value, String) {
     let events = stage.peer.events("main");
-    let (asked, decided) = (of_kind(&events, "approval/asked"), of_kind(&events, "approval/decided"));
+    let (asked, decided) =
+        (of_kind(&events, "approval/asked"), of_kind(&events, "approval/decided"));
     assert_eq!((asked.len(), decided.len()), (1, 1), "always one pair");
     let (asked, decided) = (&asked[0]["data"], &decided[0]["data"]);
     assert_eq!(decided["id"], asked["id"]);
@@ -41,7 +43,8 @@ fn outcome(stage: &Stage) -> (Value, String) {
 /// throw; it can say that it has no answer (`ask/settle`), and an answer of another shape leaves the ask open (P-14).
 #[test]
 fn row_29_each_answer_has_its_result_and_one_pair_of_events() {
-    let unavailable = "Error: tool \"bash\" requires approval, but no approval channel is available";
+    let unavailable =
+        "Error: tool \"bash\" requires approval, but no approval channel is available";
     let stage = || Setting::scripted(script()).manifest(ASKS).ready();
     for (word, text) in
         [("allowed-once", "ran\n"), ("rejected", "Error: the user rejected tool \"bash\"")]

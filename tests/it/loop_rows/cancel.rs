@@ -104,14 +104,15 @@ fn row_28_a_prompt_behind_a_cancel_is_the_next_turn() {
     stage.peer.event_nth("main", "turn/end", 2);
     stage.peer.first(|frame| is_event(frame, "main", "assistant/message"));
     let events = stage.peer.events("main");
-    let inserted = events.iter().find(|event| event.pointer("/data/inserted/0/id") == Some(&message));
+    let inserted =
+        events.iter().find(|event| event.pointer("/data/inserted/0/id") == Some(&message));
     assert_eq!(inserted.expect("its splice")["data"]["target"], "next-turn", "though it steers");
     let ends = of_kind(&events, "turn/end");
     assert_eq!(ends[0]["data"]["reason"], aborted());
     assert_eq!(ends[1]["data"]["reason"], json!({"kind": "completed"}));
     let first_end = events.iter().position(|event| event["type"] == "turn/end");
-    let entered = events.iter().position(|event| {
-        event["type"] == "user/message" && event["data"]["id"] == message
-    });
+    let entered = events
+        .iter()
+        .position(|event| event["type"] == "user/message" && event["data"]["id"] == message);
     assert!(first_end < entered, "{:?}", kinds(&events));
 }

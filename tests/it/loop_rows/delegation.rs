@@ -76,18 +76,17 @@ fn row_31_the_fourth_generation_is_refused() {
     let refusal = "subagent depth 4 exceeds maxDepth 3";
     let (_, text, _) = &results(&turn)[0];
     assert!(text.contains(refusal), "it is handed up from child to child: {text}");
-    let added = stage.peer.seen.iter().filter(|frame| {
-        frame["name"] == "session/added" && frame["body"]["origin"] == "subagent"
-    });
+    let added =
+        stage.peer.seen.iter().filter(|frame| {
+            frame["name"] == "session/added" && frame["body"]["origin"] == "subagent"
+        });
     let children: Vec<_> = added.filter_map(|frame| frame["session"].as_str()).collect();
     assert_eq!(children.len(), 3);
     let youngest = stage.peer.events(children[2]);
     assert_eq!(results(&youngest), [("c1".to_owned(), format!("Error: {refusal}"), true)]);
     assert_eq!(reason(&youngest), json!({"kind": "completed"}));
-    let depths: Vec<_> = children
-        .iter()
-        .map(|child| stage.exported(child)[0]["delegationDepth"].clone())
-        .collect();
+    let depths: Vec<_> =
+        children.iter().map(|child| stage.exported(child)[0]["delegationDepth"].clone()).collect();
     assert_eq!(depths, [1, 2, 3]);
 }
 

@@ -10,7 +10,8 @@ use super::stage::{Setting, Stage, calls, kinds, of_kind, reason, results};
 use crate::support::model_server::{Piece, Reply, delta, event, finish, usage};
 
 /// The policy of L-41 as it is recorded.
-const POLICY_KEY: &str = r#"["normal",2,["EMPTY_RESPONSE","RATE_LIMIT","SERVER","TIMEOUT","TRANSPORT"],500,10000,0.1]"#;
+const POLICY_KEY: &str =
+    r#"["normal",2,["EMPTY_RESPONSE","RATE_LIMIT","SERVER","TIMEOUT","TRANSPORT"],500,10000,0.1]"#;
 
 fn data(payload: &Value) -> Piece {
     event(&payload.to_string())
@@ -236,11 +237,12 @@ fn row_18_reasoning_and_text_are_two_blocks_that_end_together() {
 fn row_19_interleaved_calls_are_blocks_in_the_order_of_their_beginnings() {
     let mut stage = Setting::served().ready();
     let begins = |index: u64, id: &str, piece: &str| {
-        entry(json!({"index": index, "id": id, "type": "function", "function": {"name": "no_such_tool", "arguments": piece}}))
+        entry(
+            json!({"index": index, "id": id, "type": "function", "function": {"name": "no_such_tool", "arguments": piece}}),
+        )
     };
-    let goes_on = |index: u64, piece: &str| {
-        entry(json!({"index": index, "function": {"arguments": piece}}))
-    };
+    let goes_on =
+        |index: u64, piece: &str| entry(json!({"index": index, "function": {"arguments": piece}}));
     let payloads = [
         begins(1, "b", "{\"n\":"),
         begins(0, "a", ""),
@@ -253,9 +255,7 @@ fn row_19_interleaved_calls_are_blocks_in_the_order_of_their_beginnings() {
     ];
     stage.model.on("WEAVE", Reply::events(&payloads));
     let turn = stage.turn("PROMPT: WEAVE");
-    let block = |id: &str, arguments: &str| {
-        json!({"type": "tool-call", "id": id, "name": "no_such_tool", "arguments": arguments})
-    };
+    let block = |id: &str, arguments: &str| json!({"type": "tool-call", "id": id, "name": "no_such_tool", "arguments": arguments});
     let blocks = json!([block("b", "{\"n\":\"one\"}"), block("a", "{\"n\":\"zero\"}")]);
     assert_eq!(of_kind(&turn, "assistant/message")[0]["data"]["message"]["content"], blocks);
     let calls: Vec<_> =

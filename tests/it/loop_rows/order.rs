@@ -2,9 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{
-    Setting, at_once, bash, kinds, of_kind, reason, rule, said,
-};
+use super::stage::{Setting, at_once, bash, kinds, of_kind, reason, rule, said};
 use crate::support::{
     bench::Bench,
     client::{events, kind},
@@ -53,14 +51,18 @@ fn row_02_an_answer_in_two_deltas_names_its_chunks() {
     let mut stage = Setting::scripted(json!([{ "answer": answer }])).ready();
     let turn = stage.turn("hi");
     let chunks = of_kind(&turn, "assistant/chunk");
-    let shapes: Vec<_> = chunks.iter().map(|event| event["data"]["chunk"]["type"].clone()).collect();
+    let shapes: Vec<_> =
+        chunks.iter().map(|event| event["data"]["chunk"]["type"].clone()).collect();
     assert_eq!(shapes, ["block-start", "text-delta", "text-delta", "block-end", "usage", "finish"]);
     let seqs: Vec<_> = chunks.iter().map(|event| event["seq"].clone()).collect();
     let message = of_kind(&turn, "assistant/message")[0];
     assert_eq!(message["sourceEventSeqs"], Value::from(seqs));
     let text = json!([{"type": "text", "text": "plain answer"}]);
     assert_eq!(message["data"]["message"]["content"], text);
-    assert_eq!(kinds(&turn)[kinds(&turn).len() - 3..], ["assistant/message", "step/end", "turn/end"]);
+    assert_eq!(
+        kinds(&turn)[kinds(&turn).len() - 3..],
+        ["assistant/message", "step/end", "turn/end"]
+    );
     assert_eq!(reason(&turn), json!({"kind": "completed"}));
     let told = stage.peer.told("main");
     assert_eq!(told.iter().filter(|told| *told == "running").count(), 1);
@@ -113,36 +115,61 @@ fn row_04_each_session_counts_by_itself() {
     }
 }
 
-/// Row 5. L-6: "`data` must survive a JSON round trip unchanged: no NaN or infinities, no −0, no undefined members …
-/// else the append fails … and the log is unchanged." A type of this host holds nothing of that sort, so no append can
-/// fail; what a peer sends is refused before it is one, and every event that is there survives the trip.
+/// Row 5. L-6: "`data` must survive a JSON round trip unchanged: no NaN or infinities, no −0, no undefined members, …
+/// else the append fails with `session event "<type>" carries non-JSON-serializable data` and the log is unchanged." What
+/// this host says itself cannot be of that sort; what a peer sends can. Numbers that hold are kept to the letter, also
+/// those that no double can say (decision 75).
 #[test]
 fn row_05_what_is_no_json_never_reaches_a_log() {
-    let answer = json!([bash("c1", "printf '{\"n\": -0.0, \"m\": 1e400}'"), {"usage": {"input_tokens": 0, "output_tokens": 0}}]);
-    let script = json!([rule("hi", 1, answer), {"answer": [{"text": "{{result}}"}]}]);
+    let script = json!([
+        rule("go", 1, json!([bash("c1", "read _ < gate")])), {"answer": [{"text": "ok"}]},
+    ]);
     let mut stage = Setting::scripted(script).ready();
+    let mut gate = stage.gate("gate");
     let before = stage.log("main");
+    let line = |block: &str| {
+        format!(
+            r#"{{"kind":"request","session":"main","id":"odd","name":"session/prompt","body":{{"content":[{block}]}}}}"#
+        )
+    };
     for block in [
         r#"{"type":"text","text":NaN}"#,
         r#"{"type":"text","text":"x","n":Infinity}"#,
         r#"{"type":"text","text":"x","n":undefined}"#,
         r#"{"type":"text","text":"x","n":[1,,2]}"#,
     ] {
-        let body = format!(r#"{{"content":[{block}]}}"#);
-        stage.peer.say(&format!(
-            r#"{{"kind":"request","session":"main","id":"bad","name":"session/prompt","body":{body}}}"#
-        ));
+        stage.peer.say(&line(block));
+        assert_eq!(stage.peer.next()["name"], "peer/malformed", "{block}");
+    }
+    for number in ["-0", "-0.0", "[0, -0e2]", "1e400", "-1E400"] {
+        let block = format!(r#"{{"type":"text","text":"x","n":{number}}}"#);
+        stage.peer.say(&line(&block));
         let answer = stage.peer.next();
-        assert_eq!((&answer["kind"], &answer["name"]), (&json!("notice"), &json!("peer/malformed")));
+        assert_eq!(answer["kind"], "failure", "{answer}");
+        let text = "session event \"agent/inbox/spliced\" carries non-JSON-serializable data";
+        assert_eq!(answer["body"]["message"], text);
     }
     assert_eq!(stage.log("main"), before);
-    stage.turn("hi");
-    let log = stage.log("main");
-    assert!(log.len() > before.len());
-    for event in &log {
-        let again: Value = serde_json::from_str(&event.to_string()).expect("JSON");
-        assert_eq!(again, *event);
-    }
+
+    stage.peer.prompt("main", "go");
+    stage.peer.event("main", "tool/call");
+    let odd = r#"{"type":"text","text":"-0 1e400","n":[0.10,1E+2,123456789012345678901234567890]}"#;
+    stage.peer.say(&line(odd).replace("\"odd\"", "\"kept\""));
+    stage.peer.reply("kept");
+    stage.peer.watch();
+    gate.open();
+    stage.peer.event_nth("main", "turn/end", 2);
+    let log = stage.peer.seen.len();
+    assert!(stage.log("main").len() > before.len());
+    let said = stage.peer.lines.iter().filter(|line| line.contains(odd)).count();
+    assert!(stage.peer.lines[log..].iter().any(|line| line.contains(odd)), "as it is read");
+    // The splice, the queue, the queue in the second baseline, the message, and the read.
+    assert!(said >= 5, "{said} lines have it to the letter");
+    stage.kill();
+    stage.restart();
+    stage.resume("main");
+    stage.log("main");
+    assert!(stage.peer.lines.iter().any(|line| line.contains(odd)), "as it was stored");
 }
 
 /// Row 6. L-7: "Append is synchronous: commit, then notify observers … Appending from inside an observer of the same

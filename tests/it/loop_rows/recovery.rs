@@ -38,7 +38,8 @@ fn row_33_a_call_that_ran_when_the_host_died_has_an_unknown_outcome() {
     assert_eq!(log[first..first + shown.len()], shown, "what was shown is there");
     let ended: Vec<_> =
         kinds(&log).into_iter().skip_while(|kind| *kind != "tool/call").skip(1).collect();
-    let expected = ["tool/result", "tool/result", "tool/result", "step/end", "turn/end", "session/end-seed"];
+    let expected =
+        ["tool/result", "tool/result", "tool/result", "step/end", "turn/end", "session/end-seed"];
     assert_eq!(ended, expected);
     let call = of_kind(&log, "tool/call")[0];
     let result = of_kind(&log, "tool/result")[0];

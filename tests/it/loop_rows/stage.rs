@@ -189,13 +189,16 @@ impl Gate {
     }
 }
 
+/// Bytes that shells may have said before the test listens.
+const SAID_MAX: usize = 4096;
+
 /// What shells say to the test: `echo word > name`.
 pub(super) struct Ear(mpsc::Receiver<u8>);
 
 impl Ear {
     fn new(path: PathBuf) -> Ear {
         let mut file = pipe(&path);
-        let (said, hears) = mpsc::channel();
+        let (said, hears) = mpsc::sync_channel(SAID_MAX);
         thread::spawn(move || {
             let mut byte = [0];
             while file.read_exact(&mut byte).is_ok() && said.send(byte[0]).is_ok() {}

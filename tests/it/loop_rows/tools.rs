@@ -133,7 +133,9 @@ fn row_24_results_stand_in_the_order_of_the_calls_and_a_shell_waits_for_both() {
 #[test]
 fn row_25_a_cancel_leaves_every_call_with_one_result() {
     let mut stage = calling(json!([
-        bash("c1", "echo started > ear; read _ < gate"), bash("c2", "echo second > ear"), bash("c3", "echo third > ear"),
+        bash("c1", "echo started > ear; read _ < gate"),
+        bash("c2", "echo second > ear"),
+        bash("c3", "echo third > ear"),
     ]));
     let (_gate, ear) = (stage.gate("gate"), stage.ear("ear"));
     stage.peer.prompt("main", "go");
@@ -148,10 +150,16 @@ fn row_25_a_cancel_leaves_every_call_with_one_result() {
         results.iter().map(|(call, text, error)| (call.as_str(), text.as_str(), *error)).collect();
     assert_eq!(
         shown,
-        [("c1", "Error: tool call aborted", true), ("c2", undispatched, true), ("c3", undispatched, true)]
+        [
+            ("c1", "Error: tool call aborted", true),
+            ("c2", undispatched, true),
+            ("c3", undispatched, true)
+        ]
     );
-    let codes: Vec<_> =
-        of_kind(&events, "tool/result").iter().map(|event| event["data"]["error"].clone()).collect();
+    let codes: Vec<_> = of_kind(&events, "tool/result")
+        .iter()
+        .map(|event| event["data"]["error"].clone())
+        .collect();
     let code = |code: &str| json!({"name": "AbortError", "code": code});
     let before = || code("ABORTED_BEFORE_DISPATCH");
     assert_eq!(codes, [code("ABORTED"), before(), before()]);
@@ -181,15 +189,15 @@ fn row_39_a_shell_sees_path_and_language_and_what_the_host_adds() {
     bench.client.turn("main", "PROMPT: ENV");
     let events = bench.client.events("main");
     let shown = &results(&events)[0].1;
-    let variables: BTreeMap<_, _> =
-        shown.lines().filter_map(|line| line.split_once('=')).collect();
+    let variables: BTreeMap<_, _> = shown.lines().filter_map(|line| line.split_once('=')).collect();
     assert!(variables["PATH"].contains("/bin"), "{shown}");
     assert_eq!(variables["LANG"], "C.UTF-8");
     for name in ["DEEPSEEK_API_KEY", "MONKEY", "my_Secret", "dsh_x"] {
         assert!(!variables.contains_key(name), "{name} is in\n{shown}");
     }
     assert!(!shown.contains(secret), "{shown}");
-    let managed: Vec<_> = variables.keys().filter(|name| name.to_uppercase().starts_with("DSH_")).collect();
+    let managed: Vec<_> =
+        variables.keys().filter(|name| name.to_uppercase().starts_with("DSH_")).collect();
     let known = ["DSH_HOME", "DSH_SESSION_ID", "DSH_SESSION_JSONL", "DSH_SHELL"];
     assert!(managed.iter().all(|name| known.contains(name)), "{managed:?}");
     assert_eq!(variables["DSH_HOME"], inherited("DSH_HOME"));

@@ -1,110 +1,91 @@
-//! From TOML to a [`Manifest`]: every key, and what must hold between them.
-//! How single values are read is `reader.rs`.
+//! From tables whose keys and types are right to a [`Manifest`]: which keys must be there, and what must hold between them.
+//! Keys and types are `shape.rs`, single values `reader.rs`.
 
 use std::{
     collections::BTreeMap,
-    path::{self, Path},
+    path::{self, Path, PathBuf},
 };
 
 use toml::{Spanned, de::DeTable};
 use transom_doors::Answers;
-use transom_policy::Limits;
+use transom_policy::{DOOR_LIMITS, nearest};
 
 use super::{
-    BUILT_IN_COMPONENTS, Carrier, Component, Door, DoorLimits, Durability, Manifest, Model,
-    PROVIDERS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MOST, StoreSettings, TOOLS, Tools,
+    ANSWERS, BUILT_IN_COMPONENTS, CARRIERS, Carrier, Component, Door, DoorLimits, Durability,
+    Manifest, Model, PROVIDERS, SWAPS, StoreSettings, Swap, TOOLS, Tools,
+    keys::{COMPONENT, DOOR, MANIFEST},
     permissions::read,
-    reader::{Node, Reader},
+    upkeep,
 };
-use crate::error::{ConfigErrors, remedy};
-
-const SECTIONS: &[&str] =
-    &["component", "confine", "door", "jobs", "model", "permissions", "store", "tools"];
-const COMPONENT_KEYS: &[&str] = &["source", "policy"];
-const DOOR_KEYS: &[&str] =
-    &["component", "carrier", "listen", "options", "route-map", "answers", "policy", "limits"];
-const TOOLS_KEYS: &[&str] =
-    &["enabled", "keep-environment", "shell-timeout-ms", "subagent-depth-max"];
-const ANSWERS: [(&str, Answers); 3] =
-    [("never", Answers::Never), ("owned", Answers::Owned), ("always", Answers::Always)];
-const CARRIERS: &[&str] = &["stdio", "unix"];
+use crate::{
+    error::remedy,
+    reader::{Node, Reader},
+    shape::words_of,
+};
 
 const NO_DOOR: &str = "no door is opened; add a [door.<name>] with `component` and `carrier`";
 
 /// Bytes of a unix socket's path: what the kernel's address holds, less the zero at its end.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// A limit that a door may set.
-pub(super) struct Limit {
-    pub(super) name: &'static str,
-    pub(super) field: fn(&mut Limits) -> &mut u64,
-    least: u64,
-    most: u64,
-}
-
-/// Those of a policy's limits that belong to the door rather than to the component. The ceilings are the
-/// policy's own.
-pub(super) const LIMITS: &[Limit] = &[
-    Limit { name: "unit-bytes-max", field: |l| &mut l.unit_bytes_max, least: 1, most: 1 << 32 },
-    Limit { name: "nesting-max", field: |l| &mut l.nesting_max, least: 1, most: 65_536 },
-    Limit {
-        name: "pending-requests-max",
-        field: |l| &mut l.pending_requests_max,
-        least: 1,
-        most: 1 << 32,
-    },
-    Limit {
-        name: "unwritten-bytes-rest",
-        field: |l| &mut l.unwritten_bytes_rest,
-        least: 1,
-        most: 1 << 50,
-    },
-    Limit {
-        name: "unwritten-bytes-stop",
-        field: |l| &mut l.unwritten_bytes_stop,
-        least: 1,
-        most: 1 << 50,
-    },
-    Limit { name: "live-notices-max", field: |l| &mut l.live_notices_max, least: 1, most: 1 << 32 },
-    Limit { name: "connections-max", field: |l| &mut l.connections_max, least: 1, most: 1 << 32 },
-    Limit { name: "sessions-max", field: |l| &mut l.sessions_max, least: 0, most: 1 << 32 },
-];
-
-pub(super) fn manifest(file: &str, directory: &Path, text: &str) -> Result<Manifest, ConfigErrors> {
-    let mut reader = Reader { file, text, directory, errors: Vec::new() };
-    let (document, errors) = DeTable::parse_recoverable(text);
-    for error in errors {
-        let at = error.span().map_or(0, |span| span.start);
-        reader.complain(at, format!("not TOML: {}", error.message().replace('\n', ", ")));
-    }
-    if reader.errors.is_empty() {
-        let manifest = sections(&mut reader, &document);
-        if reader.errors.is_empty() {
-            return Ok(manifest);
-        }
-    }
-    // Tables are read key by key; people read from the top.
-    reader.errors.sort_by_key(|error| error.position);
-    Err(ConfigErrors(reader.errors))
-}
-
-fn sections(reader: &mut Reader<'_>, document: &Spanned<DeTable<'_>>) -> Manifest {
-    let document = document.get_ref();
-    reader.known_keys(document, "at the top", SECTIONS);
+/// The manifest that a document comes to; it is none where the reader complained.
+pub(super) fn manifest(reader: &mut Reader<'_>, document: &DeTable<'_>) -> Manifest {
     let components =
         document.get("component").map(|node| components(reader, node)).unwrap_or_default();
-    reader.require(document, "door", SECTIONS, 0, NO_DOOR);
+    reader.require(document, "door", &MANIFEST.names(), 0, NO_DOOR);
     let doors =
         document.get("door").map(|node| doors(reader, node, &components)).unwrap_or_default();
-    Manifest {
+    let manifest = Manifest {
         components,
         model: document.get("model").and_then(|node| model(reader, node)).unwrap_or_default(),
-        store: store(reader, document.get("store"), &doors),
+        store: store(reader, document.get("store")),
         doors,
         tools: tools(reader, document.get("tools")),
         permissions: read::permissions(reader, document.get("permissions")),
         confine: read::confine(reader, document.get("confine")),
         jobs: read::jobs(reader, document.get("jobs")),
+        control: upkeep::control(reader, document.get("control")),
+        metrics: upkeep::metrics(reader, document.get("metrics")),
+        probation: upkeep::probation(reader, document.get("probation")),
+        recovery: upkeep::recovery(reader, document.get("recovery")),
+    };
+    places(reader, document, &manifest);
+    manifest
+}
+
+/// Complains where the store or the control socket is where something else is.
+fn places(reader: &mut Reader<'_>, document: &DeTable<'_>, manifest: &Manifest) {
+    let Manifest { doors, store, control, .. } = manifest;
+    let at = |table: &str, key: &str| {
+        Some(document.get(table)?.get_ref().as_table()?.get(key)?.span().start)
+    };
+    let door_at = |place: &Path| {
+        let at_it = |door: &Door| match &door.carrier {
+            Carrier::Unix { listen } => same_path(place, listen),
+            Carrier::Stdio => false,
+        };
+        doors.iter().find(|(_, door)| at_it(door)).map(|(name, _)| name)
+    };
+    if let (Some(path), Some(at)) = (&store.path, at("store", "path"))
+        && let Some(name) = door_at(path)
+    {
+        let message =
+            format!("the store is {path:?}, where [door.{name}] listens; give each its own path");
+        reader.complain(at, message);
+    }
+    if let (Some(listen), Some(at)) = (&control.listen, at("control", "listen")) {
+        let other = match door_at(listen) {
+            Some(name) => Some(format!("[door.{name}] listens")),
+            None => {
+                let is_store = |path: &PathBuf| same_path(path, listen);
+                store.path.as_ref().is_some_and(is_store).then(|| "the store is".to_owned())
+            }
+        };
+        if let Some(other) = other {
+            let message =
+                format!("the control socket is {listen:?}, where {other}; give each its own path");
+            reader.complain(at, message);
+        }
     }
 }
 
@@ -122,18 +103,56 @@ fn components(reader: &mut Reader<'_>, node: &Node<'_>) -> BTreeMap<String, Comp
             reader.complain(name.span().start, message.to_owned());
             continue;
         }
-        let Some(table) = reader.table(node, &title, COMPONENT_KEYS) else { continue };
+        let Some(table) = reader.any_table(node, &title) else { continue };
+        let at = name.span().start;
         let message = format!("[{title}] has no `source`; add the path of its .wasm file");
-        reader.require(table, "source", COMPONENT_KEYS, name.span().start, &message);
+        if !is_slip_of_an_override(reader, name, table, "component", "source", tables) {
+            reader.require(table, "source", &COMPONENT.names(), at, &message);
+        }
         let source = reader.path(table, "source");
         let policy = reader.path(table, "policy");
+        let swap = match reader.choice(table, "swap", &SWAPS).as_deref() {
+            Some("drain") => Swap::Drain,
+            _ => Swap::Migrate,
+        };
+        let watch = reader.boolean(table, "watch").unwrap_or_default();
         // A component whose source was refused is still one that doors may name.
         components.insert(
             name.get_ref().to_string(),
-            Component { source: source.unwrap_or_default(), policy },
+            Component { source: source.unwrap_or_default(), policy, swap, watch },
         );
     }
     components
+}
+
+/// Whether a variable or an argument names a component or a door that no manifest has and does not make one either;
+/// says so.
+fn is_slip_of_an_override(
+    reader: &mut Reader<'_>,
+    name: &Spanned<std::borrow::Cow<'_, str>>,
+    table: &DeTable<'_>,
+    kind: &str,
+    required: &str,
+    all: &DeTable<'_>,
+) -> bool {
+    let sources = &reader.sources;
+    let in_file = |name: &Spanned<std::borrow::Cow<'_, str>>, table: &DeTable<'_>| {
+        sources.is_file(name.span().start)
+            || table.iter().any(|(_, node)| sources.is_file(node.span().start))
+    };
+    if table.contains_key(required) || in_file(name, table) {
+        return false;
+    }
+    let known = all.iter().filter(|(other, node)| {
+        node.get_ref().as_table().is_some_and(|table| in_file(other, table))
+    });
+    let remedy = match nearest(name.get_ref(), known.map(|(other, _)| &**other.get_ref())) {
+        Some(other) => format!("did you mean `{other}`?"),
+        None => format!("describe it in one, or set its `{required}` too"),
+    };
+    let message = format!("no manifest has [{kind}.{}]; {remedy}", name.get_ref());
+    reader.complain(name.span().start, message);
+    true
 }
 
 fn doors(
@@ -146,6 +165,7 @@ fn doors(
     if tables.is_empty() {
         reader.complain(node.span().start, NO_DOOR.to_owned());
     }
+    let tables_of = tables;
     let mut tables: Vec<_> = tables.iter().collect();
     // So that of two doors at one address the later one is complained about.
     tables.sort_by_key(|(name, _)| name.span().start);
@@ -153,7 +173,7 @@ fn doors(
         if !reader.is_name(name, "door") {
             continue;
         }
-        let Some(door) = door(reader, name, node, components) else { continue };
+        let Some(door) = door(reader, name, node, components, tables_of) else { continue };
         let same = |earlier: &Carrier| match (earlier, &door.carrier) {
             (Carrier::Stdio, Carrier::Stdio) => true,
             (Carrier::Unix { listen: earlier }, Carrier::Unix { listen }) => {
@@ -184,12 +204,16 @@ fn door(
     name: &Spanned<std::borrow::Cow<'_, str>>,
     node: &Node<'_>,
     components: &BTreeMap<String, Component>,
+    all: &DeTable<'_>,
 ) -> Option<Door> {
     let title = format!("door.{}", name.get_ref());
-    let table = reader.table(node, &title, DOOR_KEYS)?;
+    let table = reader.any_table(node, &title)?;
+    if is_slip_of_an_override(reader, name, table, "door", "component", all) {
+        return None;
+    }
     for key in ["component", "carrier"] {
         let message = format!("[{title}] has no `{key}`; add one");
-        reader.require(table, key, DOOR_KEYS, name.span().start, &message);
+        reader.require(table, key, &DOOR.names(), name.span().start, &message);
     }
     let component = reader.text(table, "component");
     if let (Some(component), Some(node)) = (&component, table.get("component"))
@@ -241,8 +265,12 @@ fn answers(
     table: &DeTable<'_>,
     built_in: Option<&str>,
 ) -> Option<Answers> {
-    let word = reader.choice(table, "answers", &ANSWERS.map(|(word, _)| word))?;
-    let (_, answers) = ANSWERS.into_iter().find(|(known, _)| *known == word)?;
+    let word = reader.choice(table, "answers", &ANSWERS)?;
+    let answers = match word.as_str() {
+        "always" => Answers::Always,
+        "owned" => Answers::Owned,
+        _ => Answers::Never,
+    };
     // An approval asked there would wait for ever.
     if let (Some(name), Some(node)) = (built_in, table.get("answers"))
         && answers != Answers::Never
@@ -264,9 +292,11 @@ fn carrier(
 ) -> Option<Carrier> {
     let listen = reader.path(table, "listen");
     let listen_at = table.get("listen").map(|node| node.span().start);
-    match reader.choice(table, "carrier", CARRIERS)?.as_str() {
+    match reader.choice(table, "carrier", &CARRIERS)?.as_str() {
         "stdio" => {
-            if let Some(at) = listen_at {
+            let carrier_at = table.get("carrier").map_or(0, |node| node.span().start);
+            // A later file that says `stdio` leaves behind where an earlier one listened.
+            if let Some(at) = listen_at.filter(|at| !reader.sources.is_above(carrier_at, *at)) {
                 let message = format!(
                     "[{title}] is on `stdio` and cannot listen; leave `listen` out, or use `unix`"
                 );
@@ -283,16 +313,20 @@ fn carrier(
                 return None;
             };
             let listen = listen?;
-            let bytes = listen.as_os_str().len();
-            if bytes > SOCKET_PATH_BYTES_MAX {
-                let message = format!(
-                    "the socket's path has {bytes} bytes, {} or fewer are possible; choose a shorter directory",
-                    SOCKET_PATH_BYTES_MAX
-                );
-                reader.complain(at, message);
-            }
+            socket_path(reader, at, &listen);
             Some(Carrier::Unix { listen })
         }
+    }
+}
+
+/// Complains about a path that no socket can have.
+pub(super) fn socket_path(reader: &mut Reader<'_>, at: usize, path: &Path) {
+    let bytes = path.as_os_str().len();
+    if bytes > SOCKET_PATH_BYTES_MAX {
+        let message = format!(
+            "the socket's path has {bytes} bytes, {SOCKET_PATH_BYTES_MAX} or fewer are possible; choose a shorter directory"
+        );
+        reader.complain(at, message);
     }
 }
 
@@ -309,14 +343,13 @@ fn route_map(reader: &mut Reader<'_>, node: &Node<'_>) -> BTreeMap<String, Strin
 }
 
 fn limits(reader: &mut Reader<'_>, node: &Node<'_>, title: &str) -> DoorLimits {
-    let known: Vec<_> = LIMITS.iter().map(|limit| limit.name).collect();
-    let Some(table) = reader.table(node, &format!("{title}.limits"), &known) else {
+    let Some(table) = reader.any_table(node, &format!("{title}.limits")) else {
         return DoorLimits::default();
     };
     let mut limits = BTreeMap::new();
-    for limit in LIMITS {
-        if let Some(number) = reader.number(table, limit.name, limit.least, limit.most) {
-            limits.insert(limit.name, number);
+    for name in DOOR_LIMITS.names() {
+        if let Some(number) = reader.count(table, name) {
+            limits.insert(name, number);
         }
     }
     if let (Some(rest), Some(stop), Some(node)) = (
@@ -334,11 +367,7 @@ fn limits(reader: &mut Reader<'_>, node: &Node<'_>, title: &str) -> DoorLimits {
 }
 
 fn model(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Model> {
-    let table = reader.table(
-        node,
-        "model",
-        &["provider", "model", "context-window", "script", "base-url"],
-    )?;
+    let table = reader.any_table(node, "model")?;
     let base_url = reader.text(table, "base-url");
     if let (Some(url), Some(node)) = (&base_url, table.get("base-url"))
         && !["http://", "https://"]
@@ -353,52 +382,29 @@ fn model(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<Model> {
     Some(Model {
         provider: reader.choice(table, "provider", PROVIDERS),
         model: reader.text(table, "model"),
-        context_window: reader.number(table, "context-window", 1, u64::from(u32::MAX)),
+        context_window: reader.count(table, "context-window"),
         script: reader.path(table, "script"),
         base_url,
     })
 }
 
-fn store(
-    reader: &mut Reader<'_>,
-    node: Option<&Node<'_>>,
-    doors: &BTreeMap<String, Door>,
-) -> StoreSettings {
-    let Some(table) = node.and_then(|node| reader.table(node, "store", &["path", "durability"]))
-    else {
+fn store(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> StoreSettings {
+    let Some(table) = node.and_then(|node| reader.any_table(node, "store")) else {
         return StoreSettings { path: None, durability: Durability::default() };
     };
     let durability = match reader.choice(table, "durability", &["process", "power"]).as_deref() {
         Some("power") => Durability::Power,
         _ => Durability::Process,
     };
-    let path = reader.path(table, "path");
-    let at_socket = |door: &Door| match (&path, &door.carrier) {
-        (Some(path), Carrier::Unix { listen }) => same_path(path, listen),
-        _ => false,
-    };
-    if let (Some((name, _)), Some(path), Some(node)) =
-        (doors.iter().find(|(_, door)| at_socket(door)), &path, table.get("path"))
-    {
-        let message =
-            format!("the store is {path:?}, where [door.{name}] listens; give each its own path");
-        reader.complain(node.span().start, message);
-    }
-    StoreSettings { path, durability }
+    StoreSettings { path: reader.path(table, "path"), durability }
 }
 
 fn tools(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Tools {
     let mut tools = Tools::default();
-    let Some(table) = node.and_then(|node| reader.table(node, "tools", TOOLS_KEYS)) else {
-        return tools;
-    };
-    if let Some(texts) = reader.texts(table, "enabled") {
-        for (text, at) in &texts {
-            if !TOOLS.contains(&text.as_str()) {
-                reader.complain(*at, format!("unknown tool `{text}`; {}", remedy(text, TOOLS)));
-            }
-        }
-        tools.enabled = texts.into_iter().map(|(text, _)| text).collect();
+    let Some(table) = node.and_then(|node| reader.any_table(node, "tools")) else { return tools };
+    let enabled = table.get("enabled");
+    if let Some(names) = enabled.and_then(|node| words_of(reader, node, "tool", "enabled", TOOLS)) {
+        tools.enabled = names;
         tools.enabled.sort();
     }
     for (name, at) in reader.texts(table, "keep-environment").unwrap_or_default() {
@@ -409,10 +415,10 @@ fn tools(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Tools {
         }
         tools.keep_environment.push(name);
     }
-    if let Some(ms) = reader.number(table, "shell-timeout-ms", 1, SHELL_TIMEOUT_MS_MAX) {
+    if let Some(ms) = reader.count(table, "shell-timeout-ms") {
         tools.shell_timeout_ms = ms;
     }
-    if let Some(depth) = reader.number(table, "subagent-depth-max", 0, SUBAGENT_DEPTH_MOST) {
+    if let Some(depth) = reader.count(table, "subagent-depth-max") {
         tools.subagent_depth_max = depth;
     }
     tools

@@ -193,6 +193,15 @@ pub enum Temp {
     Private,
 }
 
+/// Jobs of one session at a time, where nothing else is said (P-85).
+pub const JOBS_PER_SESSION_MAX: u64 = 10;
+
+/// Jobs of the host at a time, where nothing else is said (P-85).
+pub const JOBS_HOST_MAX: u64 = 256;
+
+/// More at once than any machine runs well; a slip of the keyboard ends here.
+pub(super) const JOBS_MOST: u64 = 10_000;
+
 /// `[jobs]`: work that outlives the call that began it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Jobs {
@@ -206,8 +215,11 @@ pub struct Jobs {
 
 impl Default for Jobs {
     fn default() -> Jobs {
-        // P-85.
-        Jobs { delivery: Delivery::Notify, per_session_max: 10, host_max: 256 }
+        Jobs {
+            delivery: Delivery::Notify,
+            per_session_max: JOBS_PER_SESSION_MAX,
+            host_max: JOBS_HOST_MAX,
+        }
     }
 }
 

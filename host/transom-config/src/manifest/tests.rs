@@ -1,44 +1,20 @@
 //! Manifests against their expected complaints, and what the good ones come to.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 use transom_policy::Limits;
 
 use super::{BUILT_IN, Carrier, Manifest, TOOLS, state_directory};
-use crate::error::ConfigErrors;
-
-/// Every file with one ending, with its text.
-fn messages(kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
-    let directory =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/messages/config").join(kind);
-    let mut files: Vec<_> = fs::read_dir(&directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "toml"))
-        .map(|path| (path.clone(), fs::read(path).unwrap()))
-        .collect();
-    files.sort();
-    files
-}
-
-fn expected(path: &Path, ending: &str, found: &str) -> Option<String> {
-    let beside = path.with_extension(ending);
-    if std::env::var_os("ACCEPT_MESSAGES").is_some() {
-        fs::write(&beside, found).unwrap();
-    }
-    let expected = fs::read_to_string(&beside)
-        .unwrap_or_else(|error| panic!("{beside:?}: {error}; found:\n{found}"));
-    (expected != found).then(|| format!("{beside:?}\nexpected:\n{expected}\nfound:\n{found}"))
-}
+use crate::{
+    error::ConfigErrors,
+    lock::Lock,
+    tests::{expected, messages},
+};
 
 /// The complaint stands in the `.err` beside each file. `ACCEPT_MESSAGES=1` writes it there; read the diff.
 #[test]
 fn a_wrong_manifest_is_refused_with_its_complaint() {
-    let files = messages("invalid");
+    let files = messages("config/invalid");
     assert!(files.len() >= 20, "{} cases", files.len());
     let wrong: Vec<_> = files
         .iter()
@@ -52,7 +28,7 @@ fn a_wrong_manifest_is_refused_with_its_complaint() {
 
 #[test]
 fn a_good_manifest_is_read_whole() {
-    let wrong: Vec<_> = messages("valid")
+    let wrong: Vec<_> = messages("config/valid")
         .iter()
         .filter_map(|(path, bytes)| {
             let manifest = Manifest::parse(Path::new("/etc/transom/transom.toml"), bytes).unwrap();
@@ -152,4 +128,7 @@ fn what_the_page_shows_is_accepted() {
         let checked = Manifest::parse(Path::new("transom.toml"), text.as_bytes());
         assert!(checked.is_ok(), "{text}\n{checked:?}");
     }
+    let [lock] = blocks(page, "toml-lock")[..] else { panic!("one lock is shown") };
+    let checked = Lock::parse(Path::new("transom.lock"), lock.as_bytes()).unwrap();
+    assert!(checked.to_string().ends_with(lock), "{checked}");
 }

@@ -39,6 +39,14 @@ pub fn json_safe(kind: &str, value: &Value) -> Result<(), NotJsonSafe> {
     Ok(())
 }
 
+/// The same for a value that is still text, which may hold numbers too large for a `Value`.
+pub fn text_safe(kind: &str, json: &str) -> Result<(), NotJsonSafe> {
+    match lost_number(json) {
+        None => Ok(()),
+        Some(_) => Err(NotJsonSafe { kind: kind.to_owned() }),
+    }
+}
+
 /// Minus zero, or nothing that a double can hold.
 fn is_lost(number: Option<f64>) -> bool {
     number.is_none_or(|number| !number.is_finite() || (number == 0.0 && number.is_sign_negative()))

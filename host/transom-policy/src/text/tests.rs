@@ -1,7 +1,12 @@
 //! Wrong policies beside their complaints.
 
+use std::{fs, path::Path};
+
 use super::parse;
-use crate::{Limits, Policy, limits::KEYS};
+use crate::{
+    Limits, Policy, TrustKey,
+    limits::{LIMIT_KEYS, LimitKey},
+};
 
 /// What is wrong with a text, one line for each complaint.
 fn check(text: &str, expected: &str) {
@@ -14,7 +19,7 @@ fn an_unknown_key_is_refused_with_the_nearest_known_one() {
     check("[frame]", "p.toml:1:2: found the unknown key \"frame\"; right would be \"frames\"");
     check(
         "[wires]",
-        "p.toml:1:2: found the unknown key \"wires\"; right would be one of frames, limits",
+        "p.toml:1:2: found the unknown key \"wires\"; right would be one of frames, limits, trust",
     );
     check(
         "[frames]\nallows = []",
@@ -92,31 +97,31 @@ fn a_value_of_another_type_is_refused() {
 
 #[test]
 fn a_number_out_of_range_is_refused() {
-    for key in KEYS {
-        let right = format!("a whole number from {} to {}", key.least, key.most);
+    for limit in LIMIT_KEYS {
+        let (name, least, most) = (limit.key.name, limit.least(), limit.most());
+        let right = format!("a whole number from {least} to {most}");
         let refused = |number: i128| {
             check(
-                &format!("[limits]\n{} = {number}", key.name),
+                &format!("[limits]\n{name} = {number}"),
                 &format!(
-                    "p.toml:2:{}: found {} = {number}; right would be {right}",
-                    key.name.len() + 4,
-                    key.name
+                    "p.toml:2:{}: found {name} = {number}; right would be {right}",
+                    name.len() + 4
                 ),
             );
         };
         refused(-1);
-        refused(i128::from(key.most) + 1);
+        refused(i128::from(most) + 1);
         refused(i128::from(u64::MAX) + 1);
-        if key.least > 0 {
-            refused(i128::from(key.least) - 1);
+        if least > 0 {
+            refused(i128::from(least) - 1);
         }
     }
 }
 
 #[test]
 fn nothing_at_all_is_refused_where_it_would_be_no_door() {
-    let zero_allowed: Vec<_> =
-        KEYS.iter().filter(|key| key.least == 0).map(|key| key.name).collect();
+    let zero = |limit: &&LimitKey| limit.least() == 0;
+    let zero_allowed: Vec<_> = LIMIT_KEYS.iter().filter(zero).map(|limit| limit.key.name).collect();
     assert_eq!(zero_allowed, ["call-ms-per-mib", "sessions-max"]);
 }
 
@@ -201,7 +206,7 @@ fn memory_and_output_follow_the_unit_where_they_are_not_named() {
 #[test]
 fn an_empty_text_is_the_default_policy() {
     assert_eq!(parse("p.toml", ""), Ok(Policy::default()));
-    assert_eq!(parse("p.toml", "[frames]\n[limits]"), Ok(Policy::default()));
+    assert_eq!(parse("p.toml", "[frames]\n[limits]\n[trust]"), Ok(Policy::default()));
 }
 
 #[test]
@@ -209,9 +214,51 @@ fn the_default_text_says_what_the_defaults_are() {
     let text = include_str!("../../../../policies/default.toml");
     let policy = parse("policies/default.toml", text).expect("a policy");
     assert_eq!(policy, Policy::default());
-    for key in KEYS {
-        let value = *(key.field)(&mut Limits::default());
-        let plain = text.replace('_', "");
-        assert!(plain.contains(&format!("\n{} = {value}\n", key.name)), "{} = {value}", key.name);
+    for limit in LIMIT_KEYS {
+        let value = *limit.field(&mut Limits::default());
+        let line = format!("\n{} = {value}\n", limit.key.name);
+        assert!(text.replace('_', "").contains(&line), "{line}");
+    }
+    for line in ["\nrequire-signature = false\n", "\nkeys = []\n"] {
+        assert!(text.contains(line), "{line}");
+    }
+}
+
+/// The key under which minisign's own releases are signed.
+const KEY: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
+
+#[test]
+fn trust_is_read_whole() {
+    let trust = parse("p.toml", &format!("[trust]\nrequire-signature = true\nkeys = [{KEY:?}]"))
+        .expect("a policy")
+        .trust;
+    assert!(trust.require_signature);
+    assert_eq!(trust.keys.iter().map(TrustKey::as_str).collect::<Vec<_>>(), [KEY]);
+    let trust = parse("p.toml", &format!("[trust]\nkeys = [{KEY:?}]")).expect("a policy").trust;
+    assert_eq!((trust.require_signature, trust.keys.len()), (false, 1));
+}
+
+/// The complaint stands in the `.err` beside each file. `ACCEPT_MESSAGES=1` writes it there; read the diff.
+#[test]
+fn a_wrong_policy_is_refused_with_its_complaint() {
+    let directory =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/messages/policy/invalid");
+    let files =
+        fs::read_dir(&directory).expect("a directory").map(|entry| entry.expect("a file").path());
+    let files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "toml")).collect();
+    assert!(files.len() >= 6, "{} cases", files.len());
+    for path in files {
+        let text = fs::read_to_string(&path).expect("a text");
+        let found = match parse("policy.toml", &text) {
+            Ok(policy) => panic!("{path:?} is accepted: {policy:?}"),
+            Err(error) => format!("{error}\n"),
+        };
+        let beside = path.with_extension("err");
+        if std::env::var_os("ACCEPT_MESSAGES").is_some() {
+            fs::write(&beside, &found).expect("written");
+        }
+        let expected = fs::read_to_string(&beside).unwrap_or_default();
+        assert_eq!(found, expected, "{path:?}");
     }
 }

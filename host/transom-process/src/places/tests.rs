@@ -162,26 +162,77 @@ fn a_link_in_the_place_of_a_sessions_directory_is_refused() {
 #[test]
 fn a_root_that_a_command_could_replace_by_a_link_stays_where_it_is() {
     // P-44, P-47: what is writable is decided by the operator, not by what an earlier command left behind.
-    let (_home, root) = ground(&["work/sub", "work/deep/sub", "outside/sub"]);
+    let (_home, root) =
+        ground(&["work/sub", "work/deep/sub", "outside/sub", "data", "more", "outside/more"]);
     let confinement = Confinement {
         shared_temp: false,
-        write: vec!["sub".into(), "deep/sub".into()],
+        write: vec!["sub".into(), "deep/sub".into(), "../data".into(), "sub/../../more".into()],
         temp: None,
         ..Confinement::default()
     };
     let roots = |confinement: &Confinement| confinement.places("s", &root.join("work")).unwrap();
-    assert!(roots(&confinement).roots.contains(&root.join("work/sub")));
+    let before = roots(&confinement);
+    for kept in ["work/sub", "work/deep/sub", "data", "more"] {
+        assert!(before.roots.contains(&root.join(kept)), "{kept}: {before:?}");
+    }
 
     fs::remove_dir(root.join("work/sub")).unwrap();
     symlink(root.join("outside"), root.join("work/sub")).unwrap();
     fs::rename(root.join("work/deep"), root.join("work/other")).unwrap();
     symlink(root.join("outside"), root.join("work/deep")).unwrap();
     let places = roots(&confinement);
-    assert_eq!(places.roots, [root.join("work"), real("/dev/shm")]);
-    assert_eq!(places.absent, [root.join("work/deep/sub"), root.join("work/sub")]);
+    assert_eq!(places.roots, [root.join("work"), real("/dev/shm"), root.join("data")]);
+    let absent = ["work/deep/sub", "work/sub", "work/sub/../../more"].map(|path| root.join(path));
+    assert_eq!(places.absent, absent);
 
     // The platform's temporary directory is no better if it lies in a root.
     let confinement = Confinement { temp: Some(root.join("work/sub")), ..confinement };
     let confinement = Confinement { shared_temp: true, ..confinement };
     assert!(!roots(&confinement).roots.contains(&root.join("outside")));
+}
+
+#[test]
+fn a_workspace_that_a_command_has_replaced_by_a_link_is_none() {
+    // P-5, P-47: a session that is continued works where it stood, or not at all.
+    let (_home, root) = ground(&["yard/work", "outside"]);
+    let confinement = Confinement {
+        shared_temp: false,
+        write: vec![root.join("yard")],
+        ..Confinement::default()
+    };
+    let asked = root.join("yard/work");
+    assert_eq!(confinement.places("s", &asked).unwrap().workspace, asked);
+    fs::rename(&asked, root.join("yard/other")).unwrap();
+    symlink(root.join("outside"), &asked).unwrap();
+    let error = confinement.places("s", &asked).unwrap_err().to_string();
+    assert!(error.contains("leads out of there"), "{error}");
+
+    // A link that no command could have left is nobody's trick.
+    symlink(root.join("outside"), root.join("link")).unwrap();
+    let places = confinement.places("s", &root.join("link")).unwrap();
+    assert_eq!(places.workspace, root.join("outside"));
+}
+
+#[test]
+fn a_sessions_directory_goes_however_deep_it_is() {
+    // P-44: a command can nest directories until whoever removes them recursively has no stack left.
+    const DEPTH: usize = 30_000;
+    let (_home, root) = ground(&["outside"]);
+    fs::write(root.join("outside/file"), "kept").unwrap();
+    let confinement = Confinement { run: Some(root.join("run")), ..Confinement::default() };
+    let own = confinement.make_own("s").unwrap().unwrap();
+    symlink(root.join("outside"), own.join("link")).unwrap();
+    fs::write(own.join(".removed-1"), "in the way").unwrap();
+    fs::create_dir_all(own.join("wide/a/b")).unwrap();
+    fs::write(own.join("wide/a/file"), "").unwrap();
+    let script = format!(
+        "import os\nfor i in range({DEPTH}):\n    os.mkdir('d'); here = os.open('d', os.O_RDONLY); os.fchdir(here); os.close(here)"
+    );
+    let made =
+        std::process::Command::new("python3").args(["-c", &script]).current_dir(&own).status();
+    assert!(made.unwrap().success());
+
+    confinement.remove_own("s");
+    assert!(!own.exists());
+    assert_eq!(fs::read_to_string(root.join("outside/file")).unwrap(), "kept");
 }

@@ -9,28 +9,10 @@ use super::{
 use crate::{
     error::remedy,
     launch::PermissionMode,
-    manifest::reader::{Node, Reader},
+    manifest::{MODES, keys::RULE},
+    reader::{Node, Reader},
+    shape::tables,
 };
-
-const PERMISSIONS_KEYS: &[&str] =
-    &["preset", "policy", "ceiling", "children", "default", "workspaces", "rule"];
-const RULE_KEYS: &[&str] = &["tool", "when", "mode", "decision", "reason"];
-const CONFINE_KEYS: &[&str] = &[
-    "off",
-    "required",
-    "network",
-    "unix-sockets",
-    "temp",
-    "write",
-    "hide",
-    "show",
-    "guard",
-    "guard-git",
-];
-const JOBS_KEYS: &[&str] = &["delivery", "per-session-max", "host-max"];
-
-/// More at once than any machine runs well; a slip of the keyboard ends here.
-const JOBS_MAX: u64 = 10_000;
 
 /// Arguments that are compared as resolved, absolute paths (P-27).
 const PATH_ARGUMENTS: [&str; 3] = ["file_path", "path", "workdir"];
@@ -41,11 +23,13 @@ pub(in crate::manifest) fn permissions(
     reader: &mut Reader<'_>,
     node: Option<&Node<'_>>,
 ) -> Permissions {
-    let Some(table) = node.and_then(|node| reader.table(node, "permissions", PERMISSIONS_KEYS))
-    else {
+    let Some(table) = node.and_then(|node| reader.any_table(node, "permissions")) else {
         return Permissions::default();
     };
-    let preset = preset(reader, table).unwrap_or(PermissionMode::WorkspaceWrite);
+    let preset = reader
+        .choice(table, "preset", &PRESETS)
+        .and_then(|word| mode_of(&word))
+        .unwrap_or(PermissionMode::WorkspaceWrite);
     let fallback = Permissions::of(preset);
     Permissions {
         preset,
@@ -58,19 +42,8 @@ pub(in crate::manifest) fn permissions(
     }
 }
 
-fn preset(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<PermissionMode> {
-    if let Some(node) = table.get("preset")
-        && node.get_ref().as_str() == Some("custom")
-    {
-        let message = "`custom` says that a session is like no preset; choose one, and set `policy` beside it";
-        reader.complain(node.span().start, message.to_owned());
-        return None;
-    }
-    mode_of(&reader.choice(table, "preset", &PRESETS)?)
-}
-
 fn mode(reader: &mut Reader<'_>, table: &DeTable<'_>, key: &str) -> Option<PermissionMode> {
-    mode_of(&reader.choice(table, key, &PermissionMode::ALL.map(PermissionMode::as_str))?)
+    mode_of(&reader.choice(table, key, &MODES)?)
 }
 
 fn mode_of(word: &str) -> Option<PermissionMode> {
@@ -114,36 +87,39 @@ fn workspaces(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Vec<String
 }
 
 fn rules(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<PermissionRule> {
-    let Some(list) = node.get_ref().as_array() else {
-        reader.wrong(node, "`rule`", "a list of tables, each under [[permissions.rule]]");
-        return Vec::new();
-    };
-    let mut rules: Vec<PermissionRule> = Vec::new();
-    for node in list.iter() {
+    let mut rules: Vec<(PermissionRule, usize)> = Vec::new();
+    for node in tables(reader, node, "rule", "permissions.rule").unwrap_or_default() {
         let Some(rule) = rule(reader, node) else { continue };
-        if let Some(earlier) = rules.iter().find(|earlier| is_twin(&rule, earlier)) {
+        let at = node.span().start;
+        // Rules of a later file come first here. Whoever wrote last is told, whichever that is.
+        if let Some((other, other_at)) = rules.iter().find(|(earlier, _)| is_twin(&rule, earlier)) {
+            let (at, other, other_at) =
+                if at > *other_at { (at, other, *other_at) } else { (*other_at, &rule, at) };
+            let place = match reader.sources.same(at, other_at) {
+                true => format!("line {}", other.line),
+                false => format!("{}:{}", other.file, other.line),
+            };
             let message = format!(
-                "the rule is equal to that of line {} up to its decision; leave one of them out",
-                earlier.line
+                "the rule is equal to that of {place} up to its decision; leave one of them out"
             );
-            reader.complain(node.span().start, message);
+            reader.complain(at, message);
         }
-        rules.push(rule);
+        rules.push((rule, at));
     }
-    rules
+    rules.into_iter().map(|(rule, _)| rule).collect()
 }
 
 fn rule(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PermissionRule> {
     let at = node.span().start;
-    let table = reader.table(node, "permissions.rule", RULE_KEYS)?;
+    let table = reader.any_table(node, "permissions.rule")?;
     for (key, what) in [
         ("tool", "the name of a tool, or `*` for all of them"),
         ("decision", "`allow`, `ask` or `deny`"),
     ] {
         let message = format!("[[permissions.rule]] has no `{key}`; add {what}");
-        reader.require(table, key, RULE_KEYS, at, &message);
+        reader.require(table, key, &RULE.names(), at, &message);
     }
-    let tool = tool(reader, table);
+    let tool = reader.text(table, "tool");
     let decision = decision(reader, table, "decision");
     let when = match table.get("when").and_then(|node| reader.any_table(node, "when")) {
         Some(when) => predicates(reader, when, tool.as_deref(), decision),
@@ -151,18 +127,8 @@ fn rule(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<PermissionRule> {
     };
     let mode = mode(reader, table, "mode");
     let reason = reader.text(table, "reason");
-    let (file, line) = reader.place(at);
+    let (file, line) = reader.sources.place(at);
     Some(PermissionRule { tool: tool?, when, mode, decision: decision?, reason, file, line })
-}
-
-fn tool(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<String> {
-    let node = table.get("tool")?;
-    if node.get_ref().as_str() == Some("") {
-        let message = "`tool` is empty; name a tool, or `*` for all of them";
-        reader.complain(node.span().start, message.to_owned());
-        return None;
-    }
-    reader.text_of(node, "tool")
 }
 
 fn predicates(
@@ -259,7 +225,7 @@ fn is_twin(rule: &PermissionRule, earlier: &PermissionRule) -> bool {
 
 pub(in crate::manifest) fn confine(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Confine {
     let fallback = Confine::default();
-    let Some(table) = node.and_then(|node| reader.table(node, "confine", CONFINE_KEYS)) else {
+    let Some(table) = node.and_then(|node| reader.any_table(node, "confine")) else {
         return fallback;
     };
     let access = [("deny", Access::Deny), ("allow", Access::Allow)];
@@ -296,12 +262,12 @@ pub(in crate::manifest) fn confine(reader: &mut Reader<'_>, node: Option<&Node<'
 
 pub(in crate::manifest) fn jobs(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Jobs {
     let fallback = Jobs::default();
-    let Some(table) = node.and_then(|node| reader.table(node, "jobs", JOBS_KEYS)) else {
+    let Some(table) = node.and_then(|node| reader.any_table(node, "jobs")) else {
         return fallback;
     };
     let delivery = [("notify", Delivery::Notify), ("quiet", Delivery::Quiet)];
-    let per_session = reader.number(table, "per-session-max", 1, JOBS_MAX);
-    let host = reader.number(table, "host-max", 1, JOBS_MAX);
+    let per_session = reader.count(table, "per-session-max");
+    let host = reader.count(table, "host-max");
     if let (Some(per_session), Some(host), Some(node)) =
         (per_session, host, table.get("per-session-max"))
         && per_session > host

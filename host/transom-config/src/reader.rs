@@ -1,7 +1,7 @@
 //! TOML tables with positions, read key by key; complaints are collected and reading goes on.
-//! Which keys there are is `check.rs`.
+//! Which keys there are is in tables elsewhere. Where values come from, several files among them, is `sources.rs`.
 
-use std::path::{Path, PathBuf};
+use std::{collections::HashSet, path::PathBuf};
 
 use serde_json::{Map, Number, Value};
 use toml::{
@@ -10,44 +10,79 @@ use toml::{
 };
 use transom_policy::nearest;
 
-use crate::error::{ConfigError, remedy};
+use crate::{
+    error::{ConfigErrors, remedy},
+    sources::{Sources, moved},
+};
 
-/// A value with its place.
-pub(super) type Node<'t> = Spanned<DeValue<'t>>;
+/// A value with its place among all sources.
+pub(crate) type Node<'t> = Spanned<DeValue<'t>>;
 
-pub(super) struct Reader<'t> {
-    pub(super) file: &'t str,
-    pub(super) text: &'t str,
-    pub(super) directory: &'t Path,
-    pub(super) errors: Vec<ConfigError>,
+/// Words that people write where another is meant, by key, with what to say to them.
+const SLIPS: [(&str, &str, &str); 2] = [
+    (
+        "preset",
+        "custom",
+        "`custom` says that a session is like no preset; choose one, and set `policy` beside it",
+    ),
+    ("tool", "", "`tool` is empty; name a tool, or `*` for all of them"),
+];
+
+pub(crate) struct Reader<'t> {
+    pub(crate) sources: Sources<'t>,
+    /// Complaints by place. No two are equal: a value is looked at alone, and again where it counts.
+    errors: Vec<(usize, String)>,
+    seen: HashSet<(usize, String)>,
+}
+
+impl<'t> Reader<'t> {
+    pub(crate) fn new(sources: Sources<'t>) -> Reader<'t> {
+        Reader { sources, errors: Vec::new(), seen: HashSet::new() }
+    }
+
+    /// The document of a text that begins at `begin`, or complaints.
+    pub(crate) fn document(&mut self, text: &'t str, begin: usize) -> Option<DeTable<'t>> {
+        let (document, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            let at = error.span().map_or(0, |span| span.start) + begin;
+            self.complain(at, format!("not TOML: {}", error.message().replace('\n', ", ")));
+        }
+        errors.is_empty().then(|| moved(document.into_inner(), begin))
+    }
 }
 
 impl Reader<'_> {
     /// A complaint about a place.
-    pub(super) fn complain(&mut self, at: usize, message: String) {
-        self.errors.push(ConfigError::at(self.file, self.text, at, message));
+    pub(crate) fn complain(&mut self, at: usize, message: String) {
+        if self.seen.insert((at, message.clone())) {
+            self.errors.push((at, message));
+        }
     }
 
-    /// File and line of a place, for those who tell of it later.
-    pub(super) fn place(&self, at: usize) -> (String, usize) {
-        let line = self.text.get(..at).unwrap_or(self.text).matches('\n').count() + 1;
-        (self.file.to_owned(), line)
+    /// What was read, if there was nothing to complain about.
+    pub(crate) fn finish<T>(self, read: T) -> Result<T, ConfigErrors> {
+        if self.errors.is_empty() { Ok(read) } else { self.refuse() }
     }
 
-    /// The value as a table whose keys are all known; complains about the others.
-    pub(super) fn table<'n, 't>(
-        &mut self,
-        node: &'n Node<'t>,
-        title: &str,
-        known: &[&str],
-    ) -> Option<&'n DeTable<'t>> {
-        let table = self.any_table(node, title)?;
-        self.known_keys(table, &format!("in [{title}]"), known);
-        Some(table)
+    /// Every complaint, by place.
+    pub(crate) fn refuse<T>(mut self) -> Result<T, ConfigErrors> {
+        // Tables are read key by key; people read from the top.
+        self.errors.sort_by_key(|(at, _)| *at);
+        let sources = self.sources;
+        Err(ConfigErrors(
+            self.errors.into_iter().map(|(at, message)| sources.error(at, message)).collect(),
+        ))
+    }
+
+    /// `Some`: the misspelt or unlucky word has a sentence of its own.
+    fn slip(&mut self, node: &Node<'_>, key: &str, text: &str) -> Option<()> {
+        let (.., message) = SLIPS.iter().find(|(of, word, _)| *of == key && *word == text)?;
+        self.complain(node.span().start, (*message).to_owned());
+        Some(())
     }
 
     /// The value as a table with any keys.
-    pub(super) fn any_table<'n, 't>(
+    pub(crate) fn any_table<'n, 't>(
         &mut self,
         node: &'n Node<'t>,
         title: &str,
@@ -60,7 +95,7 @@ impl Reader<'_> {
     }
 
     /// Complains about a key that is not there, unless a misspelt one stands in its place.
-    pub(super) fn require(
+    pub(crate) fn require(
         &mut self,
         table: &DeTable<'_>,
         key: &str,
@@ -77,7 +112,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn known_keys(&mut self, table: &DeTable<'_>, whence: &str, known: &[&str]) {
+    pub(crate) fn known_keys(&mut self, table: &DeTable<'_>, whence: &str, known: &[&str]) {
         for (key, _) in table {
             if !known.contains(&&**key.get_ref()) {
                 let message = format!(
@@ -91,17 +126,17 @@ impl Reader<'_> {
     }
 
     /// Text that is not empty.
-    pub(super) fn text(&mut self, table: &DeTable<'_>, key: &str) -> Option<String> {
+    pub(crate) fn text(&mut self, table: &DeTable<'_>, key: &str) -> Option<String> {
         self.text_of(table.get(key)?, key)
     }
 
-    pub(super) fn text_of(&mut self, node: &Node<'_>, key: &str) -> Option<String> {
+    pub(crate) fn text_of(&mut self, node: &Node<'_>, key: &str) -> Option<String> {
         match node.get_ref().as_str() {
             Some("") => {
-                self.complain(
-                    node.span().start,
-                    format!("`{key}` is empty; leave the key out, or give it a text"),
-                );
+                if self.slip(node, key, "").is_none() {
+                    let message = format!("`{key}` is empty; leave the key out, or give it a text");
+                    self.complain(node.span().start, message);
+                }
                 None
             }
             Some(text) => Some(text.to_owned()),
@@ -113,7 +148,7 @@ impl Reader<'_> {
     }
 
     /// One of some words.
-    pub(super) fn choice(
+    pub(crate) fn choice(
         &mut self,
         table: &DeTable<'_>,
         key: &str,
@@ -124,7 +159,7 @@ impl Reader<'_> {
         self.is_choice(node, key, &text, choices).then_some(text)
     }
 
-    pub(super) fn is_choice(
+    pub(crate) fn is_choice(
         &mut self,
         node: &Node<'_>,
         key: &str,
@@ -132,7 +167,7 @@ impl Reader<'_> {
         choices: &[&str],
     ) -> bool {
         let known = choices.contains(&text);
-        if !known {
+        if !known && self.slip(node, key, text).is_none() {
             self.complain(
                 node.span().start,
                 format!("unknown {key} `{text}`; {}", remedy(text, choices)),
@@ -141,20 +176,31 @@ impl Reader<'_> {
         known
     }
 
-    /// A path, below the manifest's directory if it is relative.
-    pub(super) fn path(&mut self, table: &DeTable<'_>, key: &str) -> Option<PathBuf> {
-        let node = table.get(key)?;
+    /// A path; a relative one is below the directory of the file that names it.
+    pub(crate) fn path(&mut self, table: &DeTable<'_>, key: &str) -> Option<PathBuf> {
+        self.path_of(table.get(key)?, key)
+    }
+
+    pub(crate) fn path_of(&mut self, node: &Node<'_>, key: &str) -> Option<PathBuf> {
+        let at = node.span().start;
         let text = self.text_of(node, key)?;
-        self.is_literal(node.span().start, key, &text).then(|| self.directory.join(text))
+        self.is_literal(at, key, &text).then(|| self.sources.directory(at).join(text))
     }
 
     /// Paths with their places, as they are written; an absent list is empty.
-    pub(super) fn literal_paths(
+    pub(crate) fn literal_paths(
         &mut self,
         table: &DeTable<'_>,
         key: &str,
     ) -> Vec<(PathBuf, usize)> {
-        let mut texts = self.texts(table, key).unwrap_or_default();
+        match table.get(key) {
+            Some(node) => self.literal_paths_of(node, key),
+            None => Vec::new(),
+        }
+    }
+
+    pub(crate) fn literal_paths_of(&mut self, node: &Node<'_>, key: &str) -> Vec<(PathBuf, usize)> {
+        let mut texts = self.texts_of(node, key).unwrap_or_default();
         texts.retain(|(text, at)| self.is_literal(*at, key, text));
         texts.into_iter().map(|(text, at)| (PathBuf::from(text), at)).collect()
     }
@@ -171,8 +217,11 @@ impl Reader<'_> {
     }
 
     /// `true` or `false`.
-    pub(super) fn boolean(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
-        let node = table.get(key)?;
+    pub(crate) fn boolean(&mut self, table: &DeTable<'_>, key: &str) -> Option<bool> {
+        self.boolean_of(table.get(key)?, key)
+    }
+
+    pub(crate) fn boolean_of(&mut self, node: &Node<'_>, key: &str) -> Option<bool> {
         let boolean = node.get_ref().as_bool();
         if boolean.is_none() {
             self.wrong(node, &format!("`{key}`"), "`true` or `false`");
@@ -181,15 +230,17 @@ impl Reader<'_> {
     }
 
     /// A whole number within bounds.
-    pub(super) fn number(
+    pub(crate) fn number_of(
         &mut self,
-        table: &DeTable<'_>,
+        node: &Node<'_>,
         key: &str,
         least: u64,
         most: u64,
     ) -> Option<u64> {
-        let node = table.get(key)?;
-        let right = format!("a whole number from {least} to {most}");
+        let right = match least == most {
+            true => format!("the number {least}"),
+            false => format!("a whole number from {least} to {most}"),
+        };
         let Some(integer) = node.get_ref().as_integer() else {
             self.wrong(node, &format!("`{key}`"), &right);
             return None;
@@ -203,9 +254,18 @@ impl Reader<'_> {
         number
     }
 
+    /// A whole number whose type and bounds `shape.rs` has looked at.
+    pub(crate) fn count(&self, table: &DeTable<'_>, key: &str) -> Option<u64> {
+        let integer = table.get(key)?.get_ref().as_integer()?;
+        u64::from_str_radix(integer.as_str(), integer.radix()).ok()
+    }
+
     /// A list of texts, each once.
-    pub(super) fn texts(&mut self, table: &DeTable<'_>, key: &str) -> Option<Vec<(String, usize)>> {
-        let node = table.get(key)?;
+    pub(crate) fn texts(&mut self, table: &DeTable<'_>, key: &str) -> Option<Vec<(String, usize)>> {
+        self.texts_of(table.get(key)?, key)
+    }
+
+    pub(crate) fn texts_of(&mut self, node: &Node<'_>, key: &str) -> Option<Vec<(String, usize)>> {
         let Some(list) = node.get_ref().as_array() else {
             self.wrong(node, &format!("`{key}`"), "a list of texts");
             return None;
@@ -224,7 +284,7 @@ impl Reader<'_> {
     }
 
     /// A table as JSON, for codecs.
-    pub(super) fn json(&mut self, table: &DeTable<'_>, title: &str) -> Map<String, Value> {
+    pub(crate) fn json(&mut self, table: &DeTable<'_>, title: &str) -> Map<String, Value> {
         let mut entries: Vec<_> = table.iter().collect();
         // The order of the text, which the table has lost.
         entries.sort_by_key(|(key, _)| key.span().start);
@@ -261,7 +321,7 @@ impl Reader<'_> {
         Value::Null
     }
 
-    pub(super) fn wrong(&mut self, node: &Node<'_>, what: &str, right: &str) {
+    pub(crate) fn wrong(&mut self, node: &Node<'_>, what: &str, right: &str) {
         let found = match node.get_ref() {
             DeValue::String(text) => format!("the text {text:?}"),
             DeValue::Integer(integer) => format!("the number {integer}"),
@@ -275,8 +335,11 @@ impl Reader<'_> {
     }
 
     /// Names of components and doors stand in logs, paths and commands.
-    pub(super) fn is_name(&mut self, key: &Spanned<DeString<'_>>, what: &str) -> bool {
-        let name = key.get_ref();
+    pub(crate) fn is_name(&mut self, key: &Spanned<DeString<'_>>, what: &str) -> bool {
+        self.is_name_at(key.span().start, key.get_ref(), what)
+    }
+
+    pub(crate) fn is_name_at(&mut self, at: usize, name: &str, what: &str) -> bool {
         let fits = |character: char| {
             character.is_ascii_lowercase() || character.is_ascii_digit() || character == '-'
         };
@@ -287,7 +350,7 @@ impl Reader<'_> {
             let message = format!(
                 "the {what} name {name:?} cannot be used; it must be 1 to 64 of a-z, 0-9 and -, with a letter first"
             );
-            self.complain(key.span().start, message);
+            self.complain(at, message);
         }
         good
     }

@@ -1,0 +1,137 @@
+//! Whether a table has known keys with values of the right type: what can be said of one file alone.
+//! What keys have to do with each other, and which must be there, is checked where they are read.
+
+use toml::de::{DeTable, DeValue};
+use transom_policy::keys::{Key, Kind, Table};
+
+use crate::{
+    error::remedy,
+    reader::{Node, Reader},
+};
+
+/// Complains about every key and value of a table that is not as `known` says. `title` is the table's own path, empty at
+/// the top.
+pub(crate) fn check(reader: &mut Reader<'_>, table: &DeTable<'_>, known: &Table, title: &str) {
+    let whence = match title {
+        "" => "at the top".to_owned(),
+        title => format!("in [{title}]"),
+    };
+    reader.known_keys(table, &whence, &known.names());
+    for key in known.keys {
+        if let Some(node) = table.get(key.name) {
+            let path = match title {
+                "" => key.name.to_owned(),
+                title => format!("{title}.{}", key.name),
+            };
+            value(reader, node, key, key.name, &path);
+        }
+    }
+}
+
+/// `name` is the key in complaints about a plain value, `path` in those about a table.
+fn value(reader: &mut Reader<'_>, node: &Node<'_>, key: &Key, name: &str, path: &str) {
+    match key.kind {
+        Kind::Text | Kind::Shaped(_) => _ = reader.text_of(node, name),
+        Kind::Path => _ = reader.path_of(node, name),
+        Kind::Boolean => _ = reader.boolean_of(node, name),
+        Kind::Number { least, most } => _ = reader.number_of(node, name, least, most),
+        Kind::Word(words) => {
+            if let Some(text) = reader.text_of(node, name) {
+                reader.is_choice(node, key.name, &text, words);
+            }
+        }
+        Kind::List(entry) => list(reader, node, entry, name),
+        Kind::Table(known) => {
+            if let Some(table) = reader.any_table(node, path) {
+                check(reader, table, known, path);
+            }
+        }
+        Kind::Named(known) => {
+            let Some(tables) = reader.any_table(node, path) else { return };
+            for (name, node) in tables {
+                if !reader.is_name(name, key.name) {
+                    continue;
+                }
+                let path = format!("{path}.{}", name.get_ref());
+                if let Some(table) = reader.any_table(node, &path) {
+                    check(reader, table, known, &path);
+                }
+            }
+        }
+        Kind::Tables(known) => {
+            let Some(tables) = tables(reader, node, name, path) else { return };
+            for node in tables {
+                if let Some(table) = reader.any_table(node, path) {
+                    check(reader, table, known, path);
+                }
+            }
+        }
+        Kind::Entries(entry) => {
+            let Some(table) = reader.any_table(node, name) else { return };
+            for (name, node) in table {
+                value(reader, node, entry, name.get_ref(), path);
+            }
+        }
+        Kind::Any => {
+            if let Some(table) = reader.any_table(node, name) {
+                reader.json(table, name);
+            }
+        }
+    }
+}
+
+fn list(reader: &mut Reader<'_>, node: &Node<'_>, entry: &Key, name: &str) {
+    match entry.kind {
+        Kind::Path => _ = reader.literal_paths_of(node, name),
+        Kind::Word(words) => _ = words_of(reader, node, entry.name, name, words),
+        Kind::Text
+        | Kind::Shaped(_)
+        | Kind::Boolean
+        | Kind::Number { .. }
+        | Kind::List(_)
+        | Kind::Table(_)
+        | Kind::Named(_)
+        | Kind::Tables(_)
+        | Kind::Entries(_)
+        | Kind::Any => _ = reader.texts_of(node, name),
+    }
+}
+
+/// A list of words, each one of `words`; `what` is one of them.
+pub(crate) fn words_of(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    what: &str,
+    name: &str,
+    words: &[&str],
+) -> Option<Vec<String>> {
+    let texts = reader.texts_of(node, name)?;
+    for (text, at) in &texts {
+        if !words.contains(&text.as_str()) {
+            reader.complain(*at, format!("unknown {what} `{text}`; {}", remedy(text, words)));
+        }
+    }
+    Some(texts.into_iter().map(|(text, _)| text).collect())
+}
+
+/// A list of tables, such as `[[permissions.rule]]`.
+pub(crate) fn tables<'n, 't>(
+    reader: &mut Reader<'_>,
+    node: &'n Node<'t>,
+    name: &str,
+    path: &str,
+) -> Option<&'n [Node<'t>]> {
+    match node.get_ref() {
+        DeValue::Array(list) => Some(list),
+        DeValue::String(_)
+        | DeValue::Integer(_)
+        | DeValue::Float(_)
+        | DeValue::Boolean(_)
+        | DeValue::Datetime(_)
+        | DeValue::Table(_) => {
+            let right = format!("a list of tables, each under [[{path}]]");
+            reader.wrong(node, &format!("`{name}`"), &right);
+            None
+        }
+    }
+}

@@ -166,6 +166,14 @@ impl Agent {
         Ok((agent, closers))
     }
 
+    /// Goes on with the provider and the model that the log names last, if it names any.
+    pub fn keep_route(&mut self) {
+        if let Some((provider, model, _)) = &self.log.request_context {
+            self.route.provider = Some(provider.clone());
+            self.route.model = Some(model.clone());
+        }
+    }
+
     /// A new session that begins with events of another (L-11). `header` has its parent and `seed_length`, which is the
     /// number of `events`. Gives the agent and the events to be stored behind those, which are shown to nobody.
     pub fn fork(

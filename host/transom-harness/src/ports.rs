@@ -214,6 +214,8 @@ pub struct ToolOutcome {
     pub concludes: bool,
     /// The job that runs on behind the result.
     pub job: Option<StartedJob>,
+    /// The session's list of what is to be done, if the call has replaced it: items with `content` and `status`.
+    pub todos: Option<Value>,
 }
 
 /// Which error of the harness a result stands for (L-55).
@@ -235,6 +237,7 @@ impl ToolOutcome {
             meta: None,
             concludes: false,
             job: None,
+            todos: None,
         }
     }
 
@@ -249,6 +252,7 @@ impl ToolOutcome {
             meta: None,
             concludes: false,
             job: None,
+            todos: None,
         }
     }
 }

@@ -242,7 +242,11 @@ impl Router {
             }
             Kind::Question { question, .. } => {
                 let question = *question;
-                self.close_question(out, question, Closed::Withdrawn);
+                let closed = match settle.outcome {
+                    Settled::Cancelled => Closed::Withdrawn,
+                    Settled::Unavailable => Closed::Unavailable,
+                };
+                self.close_question(out, question, closed);
             }
         }
         self.receipt(out, Some(&session), asked, "accepted");

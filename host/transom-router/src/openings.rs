@@ -175,10 +175,15 @@ impl Router {
         events: &[Arc<str>],
     ) {
         let Some(opening) = self.opening.get(id) else { return };
-        let route = self.routed(opening.open.route.clone());
+        let asked = opening.open.route.clone();
+        let names_nobody = asked.as_ref().is_none_or(|route| route.provider.is_none());
+        let route = self.routed(asked);
         let chance = Chance::new(self.chance.split());
         match Agent::restore(header, events, route, Arc::clone(&self.config), chance, now) {
             Ok((mut agent, mut stored)) => {
+                if names_nobody {
+                    agent.keep_route();
+                }
                 stored.extend(agent.pin(now));
                 self.house(out, now, id, Born { agent, stored, created: false });
             }

@@ -426,7 +426,10 @@ impl Agent {
         call_seq: u64,
         outcome: ToolOutcome,
     ) {
-        let ToolOutcome { content, is_error, error, meta, concludes: _, job } = outcome;
+        let ToolOutcome { content, is_error, error, meta, concludes: _, job, todos } = outcome;
+        if let Some(todos) = todos {
+            out.push(Effect::Append(self.log.append(now, &Data::TodoWrite { todos: &todos })));
+        }
         if let Some(job) = job {
             self.register_job(out, now, call_id, job);
         }

@@ -162,8 +162,26 @@ impl Agent {
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
         let Restored { log, inbox, cwd, closers } = restore(header.clone(), events, now)?;
-        let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
+        let mut agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
+        agent.keep_effort();
         Ok((agent, closers))
+    }
+
+    /// An effort that somebody chose for the model that still answers is kept (L-36).
+    fn keep_effort(&mut self) {
+        if let Some(effort) = &self.log.effort
+            && self.route.reasoning_effort.is_none()
+            && self.route.provider.as_ref() == Some(&effort.provider)
+            && self.route.model.as_ref() == Some(&effort.model)
+        {
+            self.route.reasoning_effort = Some(effort.effort.clone());
+        }
+    }
+
+    /// Names for what is asked of the driver begin behind those of every earlier life of the id, so that a late answer
+    /// to one of those is nobody's. `life` is new for each.
+    pub fn begin_life(&mut self, life: u64) {
+        self.tokens = life << 32;
     }
 
     /// Goes on with the provider and the model that the log names last, if it names any.
@@ -171,6 +189,7 @@ impl Agent {
         if let Some((provider, model, _)) = &self.log.request_context {
             self.route.provider = Some(provider.clone());
             self.route.model = Some(model.clone());
+            self.keep_effort();
         }
     }
 

@@ -62,6 +62,21 @@ pub(crate) struct Told<'a> {
     outcome: Option<&'a str>,
 }
 
+/// Who had asked.
+enum AskOf {
+    Approval(String),
+    Question(QuestionId),
+}
+
+impl Kind {
+    fn id(&self) -> AskOf {
+        match self {
+            Kind::Approval(approval) => AskOf::Approval(approval.id.clone()),
+            Kind::Question { question, .. } => AskOf::Question(*question),
+        }
+    }
+}
+
 impl OpenAsk {
     /// The body of `ask/opened`.
     fn opened(&self) -> Told<'_> {
@@ -250,6 +265,27 @@ impl Router {
             }
         }
         self.receipt(out, Some(&session), asked, "accepted");
+    }
+
+    /// Ends asks that nobody is left to answer, after somebody has stopped listening.
+    pub(crate) fn settle_unanswerable(&mut self, out: &mut Vec<Effect>, now: u64) {
+        let orphaned: Vec<_> = self
+            .open_asks
+            .iter()
+            .filter(|ask| !self.has_answerer(&ask.session))
+            .map(|ask| (ask.session.clone(), ask.kind.id()))
+            .collect();
+        for (session, id) in orphaned {
+            match id {
+                AskOf::Approval(approval) => {
+                    let outcome = Outcome::Unavailable;
+                    self.happened(out, now, &session, Happened::Decided { approval, outcome });
+                }
+                AskOf::Question(question) => {
+                    self.close_question(out, question, Closed::Unavailable);
+                }
+            }
+        }
     }
 
     /// The ask, if this connection is shown asks of its session.

@@ -39,6 +39,8 @@ enum State {
     Judging {
         token: Token,
         seq: u64,
+        /// What it is judged with, and what it runs with (P-3).
+        access: Access,
     },
     /// Somebody decides.
     Asking {
@@ -244,8 +246,9 @@ impl Agent {
         let token = self.token();
         let Some(call) = calls.calls.get_mut(at) else { return };
         let seq = self.log_call(out, now, turn, call);
-        call.state = State::Judging { token, seq };
-        let call = self.tool_call(call, self.access());
+        let access = self.access();
+        call.state = State::Judging { token, seq, access };
+        let call = self.tool_call(call, access);
         out.push(Effect::Judge { token, call });
     }
 
@@ -273,10 +276,10 @@ impl Agent {
     ) -> Next {
         let judging = |call: &&mut Call| matches!(call.state, State::Judging { token, .. } if token == answered);
         if let Some(call) = calls.calls.iter_mut().find(judging)
-            && let State::Judging { seq, .. } = call.state
+            && let State::Judging { seq, access, .. } = call.state
         {
             match judgement {
-                Judgement::Run => self.run_call(out, call, seq, self.access()),
+                Judgement::Run => self.run_call(out, call, seq, access),
                 Judgement::Refuse(outcome) => call.state = State::Ended { seq, outcome },
                 Judgement::Ask(wanted) => self.ask_about(out, now, call, seq, wanted),
             }

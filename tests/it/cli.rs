@@ -187,3 +187,41 @@ fn two_processes_share_a_store() {
     assert_eq!(bench.stored("main"), bench.client.events("main"));
     assert_eq!(bench.stored("other"), other.events("other"));
 }
+
+#[test]
+fn manifests_lie_above_each_other_and_single_values_above_both() {
+    let place = Place::new();
+    place.file(
+        "cwd/base.toml",
+        "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"stdio\"\n[permissions]\npreset = \"workspace-write\"\n",
+    );
+    place.file("cwd/site.toml", "[permissions]\npreset = \"read-only\"\n");
+    let preset = |arguments: &[&str], variable: Option<&str>| {
+        let mut launch = launch(&place, &[&["permissions", "--json"], arguments].concat());
+        if let Some(value) = variable {
+            launch = launch.env("TRANSOM_PERMISSIONS__PRESET", value);
+        }
+        let finished = launch.run("");
+        assert_eq!(finished.code, 0, "{finished:?}");
+        let shown: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+        shown["preset"].as_str().expect("a preset").to_owned()
+    };
+    let base = ["--manifest", "base.toml"];
+    let both = ["--manifest", "base.toml", "--manifest", "site.toml"];
+    assert_eq!(preset(&base, None), "workspace-write");
+    assert_eq!(preset(&both, None), "read-only");
+    assert_eq!(preset(&both, Some("danger-full-access")), "danger-full-access");
+    let said = [&both[..], &["--set", "permissions.preset=workspace-write"]].concat();
+    assert_eq!(preset(&said, Some("danger-full-access")), "workspace-write");
+}
+
+#[test]
+fn what_this_version_does_not_do_is_refused() {
+    let place = Place::new();
+    let door = "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"stdio\"\n";
+    place.file("cwd/metrics.toml", format!("{door}[metrics]\nlisten = \"127.0.0.1:0\"\n"));
+    assert_snapshot!(shown(&place, &["stdio", "sdk", "--manifest", "metrics.toml"]), @r#"
+    exit 1
+    stderr: transom: [metrics] is not part of this version; leave it out
+    "#);
+}

@@ -87,6 +87,9 @@ pub struct Agent {
     inbox: Inbox,
     route: Route,
     cwd: Option<String>,
+    /// Where `cwd` really stood when the session was given it. Confined commands may have moved it since, so it is
+    /// looked for once and held.
+    root: Option<String>,
     config: Arc<AgentConfig>,
     chance: Chance,
     activity: Activity,
@@ -129,6 +132,7 @@ impl Agent {
     pub fn new(header: Header, route: Route, config: Arc<AgentConfig>, chance: Chance) -> Agent {
         Agent {
             cwd: header.cwd.clone(),
+            root: None,
             log: Log::new(header),
             inbox: Inbox::default(),
             route,
@@ -255,6 +259,18 @@ impl Agent {
         self.cwd.as_deref()
     }
 
+    /// The workspace root (P-5), without links. `None`: the directory was not there when the session was given it; what
+    /// confines a call then looks for it at the first one.
+    pub fn root(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+
+    /// Holds fast where the directory of a session that is about to be published really stands. From then on only
+    /// `set_directory` changes it.
+    pub fn pin_root(&mut self, root: Option<String>) {
+        self.root = root;
+    }
+
     /// The route that the next step will ask for.
     pub fn route(&self) -> &Route {
         &self.route
@@ -349,12 +365,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Changes the directory of later tool calls and tells the model (S-63). `cwd` is absolute.
+    /// Changes the directory of later tool calls and tells the model (S-63). `cwd` is absolute, and `root` is where it
+    /// was just found to stand, without links.
     pub fn set_directory(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         cwd: &str,
+        root: &str,
     ) -> Result<(), Failure> {
         let text = format!("The working directory is now {cwd}");
         let summary = Some(format!("working directory: {cwd}"));
@@ -368,6 +386,7 @@ impl Agent {
         self.accepts(&message)?;
         out.push(Effect::Append(self.log.append(now, &Data::WorkingDirectoryChange { cwd })));
         self.cwd = Some(cwd.to_owned());
+        self.root = Some(root.to_owned());
         self.send(out, now, message, Delivery::Inject)
     }
 

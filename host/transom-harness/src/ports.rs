@@ -144,6 +144,8 @@ pub struct ToolCall {
     pub session: SessionId,
     /// The directory of shell and file tools; absolute.
     pub cwd: Option<String>,
+    /// The workspace root: where `cwd` really stood when the session was given it (P-5). `None`: it was not there then.
+    pub root: Option<String>,
     /// Chosen by the model provider; pairs call and result.
     pub call_id: String,
     /// As the model wrote it; there may be no such tool.

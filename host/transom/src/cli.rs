@@ -31,9 +31,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The manifest.
+    /// The manifest. Of several, a later one lies above an earlier one.
     #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<PathBuf>,
+    pub(crate) manifest: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostOptions,
 }
@@ -42,9 +42,10 @@ pub(crate) struct Run {
 pub(crate) struct Stdio {
     /// The door, for example `sdk`.
     pub(crate) door: String,
-    /// The manifest that describes the door; without one, the built-in manifest.
+    /// The manifest that describes the door; without one, the built-in manifest. Of several, a later one lies above an
+    /// earlier one.
     #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<PathBuf>,
+    pub(crate) manifest: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) host: HostOptions,
 }
@@ -52,6 +53,9 @@ pub(crate) struct Stdio {
 /// What may be said on the command line instead of in the manifest.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct HostOptions {
+    /// One value instead of the manifest's: `--set model.provider=scripted` (docs/manifest.md).
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
     /// The session store.
     #[arg(long, value_name = "FILE")]
     pub(crate) store: Option<PathBuf>,
@@ -111,9 +115,9 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct Permissions {
-    /// The manifest; without one, the built-in manifest.
+    /// The manifest; without one, the built-in manifest. Of several, a later one lies above an earlier one.
     #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<PathBuf>,
+    pub(crate) manifest: Vec<PathBuf>,
     /// A stored session, instead of a new one.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use tokio::runtime::Handle;
-use transom_config::manifest::{self, Carrier, Component, Manifest};
+use transom_config::manifest::{self, Carrier, Component, Manifest, Overrides};
 use transom_connection::codec::{CodecSource, Framing};
 use transom_doors::{Answers, Door, DoorCodec};
 use transom_harness::{
@@ -307,7 +307,11 @@ fn policy(door: &str, file: Option<&PathBuf>, built_in: Option<&Door>) -> anyhow
         let text = read_text(file).with_context(|| {
             format!("cannot read the policy {} of door `{door}`", file.display())
         })?;
-        return Ok(Policy::parse(&file.display().to_string(), &text)?);
+        let policy = Policy::parse(&file.display().to_string(), &text)?;
+        if policy.trust.require_signature {
+            bail!("{}: signatures are not part of this version; leave [trust] out", file.display());
+        }
+        return Ok(policy);
     }
     match built_in {
         Some(built_in) => Ok(built_in.policy()?),
@@ -426,23 +430,32 @@ fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
     identity.into_iter().chain(persona).chain([workspace]).chain(jobs).collect()
 }
 
-/// The manifest of a command: from its file, or the built-in one, with what the command line says instead.
+/// The manifest of a command: from its files, or the built-in one, with what environment and command line say
+/// instead.
 pub(crate) fn manifest(
-    file: Option<&Path>,
+    files: &[PathBuf],
     options: &crate::cli::HostOptions,
     environment: &Environment,
 ) -> anyhow::Result<Manifest> {
-    let mut manifest = match file {
-        Some(file) => {
+    let variables = environment.variables.iter().cloned().collect();
+    let sets = options.set.iter().map(String::as_str);
+    let overrides = Overrides::new(&environment.directory, &variables, sets);
+    let mut manifest = if files.is_empty() {
+        Manifest::built_in_with(&environment.state_directory()?, &overrides)?
+    } else {
+        let mut layers = Vec::new();
+        for file in files {
             let bytes = read_bounded(file, CONFIGURATION_BYTES_MAX)
                 .map_err(|error| transom_config::ConfigErrors::unreadable(file, &error))?;
-            let mut manifest = Manifest::parse(file, &bytes)?;
-            let guarded = operators_files(file, &manifest, environment);
-            manifest.confine.guard.extend(guarded);
-            manifest
+            layers.push((file.as_path(), bytes));
         }
-        None => Manifest::built_in(&environment.state_directory()?)?,
+        let layers: Vec<_> = layers.iter().map(|(file, bytes)| (*file, &bytes[..])).collect();
+        let mut manifest = Manifest::parse_layers(&layers, &overrides)?;
+        let guarded = operators_files(files, &manifest, environment);
+        manifest.confine.guard.extend(guarded);
+        manifest
     };
+    refuse_unbuilt(&manifest)?;
     if let Some(store) = &options.store {
         manifest.store.path = Some(environment.absolute(store));
     }
@@ -453,13 +466,34 @@ pub(crate) fn manifest(
 }
 
 /// What says what shells may do is not theirs to change (P-46): the manifest, what will lock it, and policies.
-fn operators_files(file: &Path, manifest: &Manifest, environment: &Environment) -> Vec<PathBuf> {
+fn operators_files(
+    files: &[PathBuf],
+    manifest: &Manifest,
+    environment: &Environment,
+) -> Vec<PathBuf> {
     let components = manifest.components.values().filter_map(|component| component.policy.as_ref());
     let doors = manifest.doors.values().filter_map(|door| door.policy.as_ref());
     let policies = components.chain(doors).map(|policy| environment.absolute(policy));
-    let file = environment.absolute(file);
-    let lock = file.with_extension("lock");
-    policies.chain([file, lock]).collect()
+    let files = files.iter().map(|file| environment.absolute(file));
+    let files = files.flat_map(|file| [file.with_extension("lock"), file]);
+    policies.chain(files).collect()
+}
+
+/// Refuses what a manifest may say and this version does not do yet: nobody must believe that it holds.
+fn refuse_unbuilt(manifest: &Manifest) -> anyhow::Result<()> {
+    let component = |wanted: fn(&Component) -> bool| manifest.components.values().any(wanted);
+    let unbuilt = [
+        ("`swap` of a component", component(|one| one.swap != manifest::Swap::default())),
+        ("`watch` of a component", component(|one| one.watch)),
+        ("[control]", manifest.control != manifest::Control::default()),
+        ("[metrics]", manifest.metrics != manifest::Metrics::default()),
+        ("[probation]", manifest.probation != manifest::Probation::default()),
+        ("[recovery]", manifest.recovery != manifest::Recovery::default()),
+    ];
+    match unbuilt.iter().find(|(_, said)| *said) {
+        Some((what, _)) => bail!("{what} is not part of this version; leave it out"),
+        None => Ok(()),
+    }
 }
 
 /// A door of its own on standard input and output.

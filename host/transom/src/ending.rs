@@ -23,6 +23,9 @@ const ORDERLY: Duration = Duration::from_secs(5);
 /// itself, so that this is only heard of when that one hangs.
 const HARD_STOP: Duration = Duration::from_millis(5_500);
 
+/// How long the system may take to end what is left at the hard stop.
+const LAST_PATIENCE: Duration = Duration::from_millis(100);
+
 /// Turns `stop` true at the first signal that asks for an end. Gives whether it was SIGINT.
 pub(crate) fn signalled(
     stop: watch::Sender<bool>,
@@ -71,6 +74,7 @@ fn count_down() {
     {
         thread::park_timeout(left);
     }
-    // Children die with the process: the guard that watches them hears of it.
+    // Children die with the process: the guard that watches them hears of it. What has left them does not.
+    transom_process::end_descendants(LAST_PATIENCE);
     process::exit(1);
 }

@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn run(command: &cli::Permissions, environment: &Environment) -> anyhow::Result<u8> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let manifest = deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    let manifest = deployment::manifest(&command.manifest, &command.host, environment)?;
     let shown = runtime.block_on(Shown::collect(command, &manifest, environment));
     runtime.shutdown_background();
     let shown = shown?;
@@ -152,6 +152,7 @@ impl Shown {
                 let call = ToolCall {
                     session: command.session.as_deref().unwrap_or("none").into(),
                     cwd: Some(directory.display().to_string()),
+                    root: None,
                     call_id: "call".to_owned(),
                     name: tool.clone(),
                     arguments: command.args.clone(),
@@ -329,6 +330,12 @@ impl Session {
             Mode::DangerFullAccess => "everything".to_owned(),
         };
         lines.push(format!("may change     {roots}"));
+        if self.mode == Mode::WorkspaceWrite && !self.places.absent.is_empty() {
+            lines.push(format!(
+                "left out       {} (not there, not a directory, or led elsewhere)",
+                list(&self.places.absent)
+            ));
+        }
         if self.mode != Mode::DangerFullAccess {
             lines.push(format!(
                 "may not read   {}",
@@ -354,7 +361,10 @@ impl Call {
         ));
         lines.push(match text {
             Some(text) => format!("it {word}: {text}"),
-            None => format!("it {word}"),
+            None if self.mode == Mode::DangerFullAccess => {
+                format!("it {word}, and nothing holds it back")
+            }
+            None => format!("it {word}, and is held to {}", self.mode.as_str()),
         });
     }
 }
@@ -387,7 +397,7 @@ impl Stop for Nobody {
 
 fn outcome(judgement: &Judgement) -> (&'static str, Option<String>) {
     match judgement {
-        Judgement::Run => ("runs", None),
+        Judgement::Run => ("may begin", None),
         Judgement::Refuse(outcome) => ("is refused", Some(said(outcome))),
         Judgement::Ask(wanted) => ("is asked about", wanted.reason.clone()),
     }

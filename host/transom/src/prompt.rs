@@ -65,7 +65,7 @@ async fn connect(socket: &Path) -> anyhow::Result<UnixStream> {
 }
 
 async fn with_private_host(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
-    let mut manifest = deployment::manifest(None, &command.host, environment)?;
+    let mut manifest = deployment::manifest(&[], &command.host, environment)?;
     manifest.doors.retain(|name, _| name == "frames");
     let running = deployment::start(&manifest, &Extras::default(), environment)?;
     let Some((door, _)) = running.doors.first() else {

@@ -15,10 +15,15 @@ use crate::{
 };
 
 pub(crate) fn run(command: &cli::Run, environment: &Environment) -> anyhow::Result<u8> {
-    let manifest = deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    let manifest = deployment::manifest(&command.manifest, &command.host, environment)?;
     for (name, door) in &manifest.doors {
         if door.carrier == Carrier::Stdio {
-            bail!("door `{name}` has the carrier `stdio`; start it with `transom stdio {name}`");
+            let files =
+                command.manifest.iter().map(|file| format!(" --manifest {}", file.display()));
+            let files: String = files.collect();
+            bail!(
+                "door `{name}` has the carrier `stdio`; start it with `transom stdio {name}{files}`"
+            );
         }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -14,11 +14,10 @@ use crate::{
 };
 
 pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Result<u8> {
-    let mut manifest =
-        deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    let mut manifest = deployment::manifest(&command.manifest, &command.host, environment)?;
     let door = match manifest.doors.remove(&command.door) {
         Some(door) => door,
-        None if command.manifest.is_none() => {
+        None if command.manifest.is_empty() => {
             // Every built-in door can be had on standard input and output.
             let built_in = transom_doors::find(&command.door)?;
             deployment::stdio_door(built_in.name)

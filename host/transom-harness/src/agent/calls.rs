@@ -256,6 +256,7 @@ impl Agent {
         ToolCall {
             session: self.id().clone(),
             cwd: self.cwd.clone(),
+            root: self.root.clone(),
             call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::client::Received;
+use super::{client::Received, plain::one_line};
 use crate::cli::AnswerAsks;
 
 /// Lines that may be typed ahead.
@@ -121,7 +121,7 @@ impl Asks {
         if self.json {
             return Step::Nothing;
         }
-        let text = |member: &Value| member.as_str().unwrap_or_default().to_owned();
+        let text = |member: &Value| one_line(member.as_str().unwrap_or_default());
         let Value::Array(questions) = &body["questions"] else {
             let reason = text(&body["reason"]);
             let mut lines =

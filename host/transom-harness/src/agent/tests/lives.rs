@@ -230,7 +230,9 @@ impl Lives {
                 let _ = play.act(|agent, out, now| agent.rename(out, now, "another"));
             }
             Move::Wander => {
-                let _ = play.act(|agent, out, now| agent.set_directory(out, now, "/elsewhere"));
+                let _ = play.act(|agent, out, now| {
+                    agent.set_directory(out, now, "/elsewhere", "/elsewhere")
+                });
             }
             Move::StoreFails(dies) => {
                 self.store();

@@ -217,7 +217,7 @@ pub struct ToolOutcome {
     /// The job that runs on behind the result.
     pub job: Option<StartedJob>,
     /// The session's list of what is to be done, if the call has replaced it: items with `content` and `status`.
-    pub todos: Option<Value>,
+    pub todos: Option<Box<Value>>,
 }
 
 /// Which error of the harness a result stands for (L-55).

@@ -209,7 +209,7 @@ impl Router {
                 let outcome = decision(&session, approval, value);
                 outcome.map(|outcome| {
                     let approval = approval.id.clone();
-                    Either::Approval(Happened::Decided { approval, outcome })
+                    Either::Approval(Box::new(Happened::Decided { approval, outcome }))
                 })
             }
             (Kind::Question { question, questions }, Some(value), None) => {
@@ -222,7 +222,7 @@ impl Router {
         match settled {
             None => self.receipt(out, Some(&session), asked, "invalid"),
             Some(Either::Approval(happened)) => {
-                self.happened(out, now, &session, happened);
+                self.happened(out, now, &session, *happened);
                 self.receipt(out, Some(&session), asked, "accepted");
             }
             Some(Either::Question(question, closed)) => {
@@ -362,6 +362,6 @@ enum Decided {
 
 /// What an answer settles.
 enum Either {
-    Approval(Happened),
+    Approval(Box<Happened>),
     Question(QuestionId, Closed),
 }

@@ -52,7 +52,7 @@ impl Tool for TodoWrite {
     }
 
     fn run(&self, call: Call) -> Running {
-        let todos = call.arguments.get("todos").cloned();
+        let todos = call.arguments.get("todos").cloned().map(Box::new);
         Box::pin(
             async move { Ok(ToolOutcome { todos, ..ToolOutcome::text(told(&call.arguments)) }) },
         )

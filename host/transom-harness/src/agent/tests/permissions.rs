@@ -78,8 +78,8 @@ fn the_model_is_told_of_the_root_and_not_of_the_way_there() {
     play.prompt("one").assemble().answer("first");
     let context = |play: &Play| {
         let messages = play.events.iter().filter(|event| event["type"] == "user/message");
-        let texts = messages.map(|event| event["data"]["content"][0]["text"].to_string());
-        texts.filter(|text| text.contains("workspace-write")).next_back().unwrap()
+        let mut texts = messages.map(|event| event["data"]["content"][0]["text"].to_string());
+        texts.rfind(|text| text.contains("workspace-write")).unwrap()
     };
     assert!(context(&play).contains(r#"below \"/real\""#), "{}", context(&play));
     play.act(|agent, out, now| agent.set_directory(out, now, "/link", "/there")).unwrap();

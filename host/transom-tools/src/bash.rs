@@ -23,6 +23,9 @@ use crate::{
     tool::{self, Call, Tool, ToolError, background, check_background, filled},
 };
 
+/// The longest argument that Linux passes on, without the zero at its end.
+const COMMAND_BYTES_MAX: usize = 131_071;
+
 /// The longest deadline a call can have (L-102).
 const TIMEOUT_MS_MAX: u64 = 600_000;
 
@@ -88,7 +91,7 @@ impl Tool for Bash {
     }
 
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
-        filled(arguments, "command")?;
+        passable(filled(arguments, "command")?)?;
         filled(arguments, "description")?;
         timeout(arguments, self.timeout_ms)?;
         if arguments.contains_key("workdir") {
@@ -286,4 +289,21 @@ fn runner_failure(work: &Work, confined: Option<Mode>, why: &str) -> End {
     let line = runner_failed(confined.unwrap_or(Mode::ReadOnly));
     work.output.remark(line.clone());
     End::failed(line)
+}
+
+/// What the system passes to a program as one argument: no more bytes, and none of them zero.
+fn passable(command: &str) -> Result<(), ToolError> {
+    if command.len() > COMMAND_BYTES_MAX {
+        return Err(ToolError::new(format!(
+            "invalid command: it has {} bytes, and the system passes {COMMAND_BYTES_MAX} at most; write it to a file \
+             and run that",
+            command.len()
+        )));
+    }
+    if command.contains('\0') {
+        return Err(ToolError::new(
+            "invalid command: it contains a zero byte, which no command can; print one with printf '\\0'",
+        ));
+    }
+    Ok(())
 }

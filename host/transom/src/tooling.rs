@@ -51,7 +51,13 @@ impl Tooling {
         let outputs = tempfile::Builder::new()
             .prefix("transom-output-")
             .tempdir()
-            .context("cannot make a directory for long outputs of tools")?;
+            .with_context(|| {
+                let place = std::env::temp_dir();
+                format!(
+                    "cannot make a directory for long outputs of tools in {}; set TMPDIR to one that can be written",
+                    place.display()
+                )
+            })?;
         let governance = extras.governance;
         let confinement = governance::confinement(manifest, governance, environment, site.store)?;
         let spawner = spawner(environment)?;

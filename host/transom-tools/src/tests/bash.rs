@@ -66,6 +66,14 @@ async fn arguments_are_checked_in_order() {
             "invalid command: expected a non-empty string",
         ),
         (
+            json!({ "command": "echo a\u{0}b", "description": "x" }),
+            "invalid command: it contains a zero byte, which no command can; print one with printf '\\0'",
+        ),
+        (
+            json!({ "command": "#".repeat(131_072), "description": "x" }),
+            "invalid command: it has 131072 bytes, and the system passes 131071 at most; write it to a file and run that",
+        ),
+        (
             json!({ "command": "true", "description": "" }),
             "invalid description: expected a non-empty string",
         ),
@@ -85,6 +93,8 @@ async fn arguments_are_checked_in_order() {
     let expected =
         format!("working directory \"{}\" is not an existing directory", bench.shown("nowhere"));
     assert_eq!(bench.error("bash", missing).await, plain(expected));
+    let whole = json!({ "command": "#".repeat(131_071), "description": "x" });
+    assert_eq!(bench.ok("bash", whole).await, "(no output)");
     // The deadline has a cap, which is not an error.
     let long = json!({ "command": "echo a", "description": "x", "timeoutMs": 9e15 });
     assert_eq!(bench.ok("bash", long).await, "a\n");

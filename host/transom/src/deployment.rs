@@ -508,3 +508,24 @@ pub(crate) fn stdio_door(component: &str) -> manifest::Door {
         limits: manifest::DoorLimits::default(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use transom_config::manifest::Manifest;
+
+    use super::refuse_unbuilt;
+
+    #[test]
+    fn what_the_page_shows_starts_a_host() {
+        let page = include_str!("../../../docs/manifest.md");
+        let after = page.split("```toml\n").skip(1);
+        let shown = after.filter_map(|rest| rest.split("```").next()).collect::<Vec<_>>();
+        assert!(!shown.is_empty());
+        for text in shown {
+            let manifest = Manifest::parse(Path::new("transom.toml"), text.as_bytes()).unwrap();
+            refuse_unbuilt(&manifest).unwrap();
+        }
+    }
+}

@@ -215,7 +215,14 @@ impl Tools for Guarded {
 mod tests {
     use std::fs;
 
+    use transom_config::manifest;
+
     use super::noted;
+
+    #[test]
+    fn a_manifest_may_name_every_tool_there_is_and_no_other() {
+        assert_eq!(manifest::TOOLS, transom_tools::BUILT_IN);
+    }
 
     /// P-79.
     #[test]

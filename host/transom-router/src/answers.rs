@@ -14,7 +14,7 @@ use crate::{
     forks::Forking,
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
-    request::{List, Want},
+    request::{List, Order, Want},
     router::{Router, not_found},
     row::{self, Checked, Listing, Row},
 };
@@ -258,10 +258,15 @@ impl Router {
         if list.cwd.is_some() {
             rows.retain(|row| row.cwd == list.cwd);
         }
+        if list.roots {
+            rows.retain(Row::is_root);
+        }
+        let time = |row: &Row| match list.order {
+            Order::Updated => row.updated_at,
+            Order::Created => row.created_at,
+        };
         // Newest first; the id makes the order total, so that a cursor means one place.
-        rows.sort_by(|a, b| {
-            b.updated_at.cmp(&a.updated_at).then_with(|| a.session_id.cmp(&b.session_id))
-        });
+        rows.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| a.session_id.cmp(&b.session_id)));
         let limit = list.limit.unwrap_or(LIST_ROWS_MAX).clamp(1, LIST_ROWS_MAX);
         let start = match &list.cursor {
             None => 0,

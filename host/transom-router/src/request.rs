@@ -127,10 +127,24 @@ struct Wait {
 pub(crate) struct List {
     pub(crate) live: Option<bool>,
     pub(crate) stored: Option<bool>,
+    /// Leaves out what other sessions have delegated.
+    #[serde(default)]
+    pub(crate) roots: bool,
     pub(crate) cwd: Option<String>,
+    #[serde(default)]
+    pub(crate) order: Order,
     /// Position to go on from, as the last answer gave it.
     pub(crate) cursor: Option<String>,
     pub(crate) limit: Option<usize>,
+}
+
+/// By which of its times a list of sessions is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    #[default]
+    Updated,
+    Created,
 }
 
 #[derive(Debug, Deserialize)]

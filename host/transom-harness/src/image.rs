@@ -6,6 +6,7 @@ mod whole;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use imagesize::ImageType;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
+use transom_frame::{Code, Failure};
 
 use crate::block::Block;
 
@@ -137,6 +138,12 @@ impl ImageError {
     /// The same, said of the n-th image of a prompt.
     fn of(self, number: usize) -> ImageError {
         ImageError { message: format!("image {number} of the prompt {}", self.message), ..self }
+    }
+}
+
+impl From<ImageError> for Failure {
+    fn from(error: ImageError) -> Failure {
+        Failure::new(Code::AttachmentError, error.message).with("reason", error.reason.as_str())
     }
 }
 

@@ -1,3 +1,5 @@
+//! What counts as an image, what is said of one that does not, and what is logged (S-58, S-85, A-128, B-124).
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 use serde_json::{Value, json};

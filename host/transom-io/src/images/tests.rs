@@ -23,7 +23,7 @@ const ID: &str = "sha256:497790947d4666760ce38f3c00e852c71fdb66cae849bae8e9ede35
 fn on_each(story: impl Fn(&dyn Store, &mpsc::Receiver<Commit>, &Path)) {
     for lines in [false, true] {
         let home = tempfile::tempdir().unwrap();
-        let (sender, commits) = mpsc::channel();
+        let (sender, commits) = mpsc::sync_channel(64);
         let sink = Box::new(move |commit| drop(sender.send(commit)));
         let store: Arc<dyn Store> = if lines {
             let options = JsonlOptions::default();

@@ -266,7 +266,7 @@ async fn changes_are_held_to_the_mode_and_views_are_not() {
         "command": "create", "path": bench.shown("c"), "file_text": "x",
         "sandbox_permissions": "danger-full-access", "justification": "please",
     });
-    let (sender, judged) = std::sync::mpsc::channel();
+    let (sender, judged) = std::sync::mpsc::sync_channel(1);
     let access = Access { mode: Mode::ReadOnly, ..Access::FULL };
     let call = ToolCall {
         session: "main".into(),

@@ -4,11 +4,13 @@
 mod asks;
 mod cancel;
 mod delegation;
+mod images;
 mod model;
 mod order;
 mod recovery;
 mod stage;
 mod store;
+mod toolbox;
 mod tools;
 
 use std::{fs, path::Path};

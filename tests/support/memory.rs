@@ -25,7 +25,7 @@ use transom_model::{
     DeepSeek, Providers,
     deepseek::{self, Endpoint, Key, Settings},
 };
-use transom_router::{HostFacts, Reach, Router};
+use transom_router::{HostFacts, Images, Reach, Router};
 use transom_store::{Durability, SqliteStore};
 use transom_tools::{JobLimits, Options, Registry};
 
@@ -45,6 +45,8 @@ pub struct Setup<'a> {
     /// What the provider is set to where a route names none.
     pub effort: Option<&'a str>,
     pub shell_timeout_ms: u64,
+    /// What becomes of images in prompts.
+    pub images: Images,
     pub agents: AgentConfig,
 }
 
@@ -112,6 +114,7 @@ impl Memory {
             doors: vec!["sdk".to_owned()],
             route: transom_harness::ports::Route::default(),
             sessions_max: 10_000,
+            images: setup.images,
             ..HostFacts::default()
         };
         let router = Router::new(facts, setup.agents, [7; 32]);

@@ -25,6 +25,7 @@ pub(crate) const SERVER_INFO: &str =
 
 pub(crate) const NOT_INITIALIZED: &str = "SDK server is not initialized";
 pub(crate) const SHUTTING_DOWN: &str = "SDK server is shutting down";
+const NO_STORE: &str = "SDK image prompt requires an attachment store";
 const TEARDOWN_FAILED: &str = "SDK server teardown failed";
 const MAX_TOKENS: &str = "initialize maxTokens must be a positive safe integer";
 const REASONING_EFFORT: &str = "initialize reasoningEffort must be a non-empty string";
@@ -273,6 +274,8 @@ fn subagent_finished(parent: &str, body: &str, max_tokens_as_success: bool) -> O
 pub(crate) struct Refusal {
     code: String,
     message: String,
+    /// What more the code says, where it does.
+    reason: String,
     /// More than one thing could not be brought to an end.
     several: bool,
 }
@@ -287,6 +290,8 @@ impl Refusal {
             Some(message) => message.into_owned(),
             None => format!("the host refused: {code}"),
         };
+        let reason = string(details.and_then(|details| find(details, "reason")));
+        let reason = reason.unwrap_or_default().into_owned();
         let several =
             details.and_then(|details| find(details, "failures")).is_some_and(|failures| {
                 let mut count = 0;
@@ -297,7 +302,7 @@ impl Refusal {
                 });
                 count > 1
             });
-        Refusal { code, message, several }
+        Refusal { code, message, reason, several }
     }
 
     /// Whether the session was disposed elsewhere (S-159).
@@ -313,6 +318,8 @@ impl Refusal {
             "session-not-found" => format!("session \"{session}\" not found"),
             "session-live" => already_open(session),
             "shutting-down" => SHUTTING_DOWN.to_owned(),
+            // S-58.
+            "attachment-error" if self.reason == "NO_ATTACHMENT_STORE" => NO_STORE.to_owned(),
             _ => self.message.clone(),
         }
     }

@@ -47,6 +47,8 @@ pub struct Launch {
     pub serves_sdk: bool,
     /// A subagent that ends at its token limit has succeeded (S-119).
     pub max_tokens_as_success: bool,
+    /// Whether an entry keeps attachments. Without, images of prompts cannot be kept (S-58).
+    pub attachments: bool,
     /// Built-in tools that the model is offered, sorted.
     pub tools: Vec<&'static str>,
     /// Whether tools work in the background: `run_in_background` is in the schemas, and there may be job tools

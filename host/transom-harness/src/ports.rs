@@ -259,10 +259,33 @@ impl ToolOutcome {
     }
 }
 
+/// The session whose model is about to be told of tools.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Its id.
+    pub session: SessionId,
+    /// As in [`ToolCall`].
+    pub cwd: Option<String>,
+    /// As in [`ToolCall`].
+    pub root: Option<String>,
+    /// Whether its model takes images.
+    pub images: bool,
+}
+
 /// The tools of a host.
 pub trait Tools: Send + Sync {
     /// What the model is told, sorted by name (L-95).
     fn specs(&self) -> Arc<[ToolSpec]>;
+
+    /// What the model is told for a step of a session, where that depends on the session.
+    fn specs_for(&self, _asker: &Asker) -> Arc<[ToolSpec]> {
+        self.specs()
+    }
+
+    /// Whether `specs_for` looks at files, and so is no work for the loop's own thread.
+    fn specs_need_disk(&self) -> bool {
+        false
+    }
 
     /// Whether this call may overlap its neighbours (L-57).
     fn is_parallel(&self, name: &str, arguments: &str) -> bool;
@@ -408,8 +431,28 @@ impl Page {
     }
 }
 
+/// Bytes that are kept under the name of their digest (S-58).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// For example `image/png`; `None` if nobody said.
+    pub media_type: Option<String>,
+    /// The bytes themselves.
+    pub bytes: Vec<u8>,
+}
+
+/// Where the bytes are that messages only name. Its functions wait for a disk.
+pub trait Attachments: Send + Sync {
+    /// Keeps bytes under `sha256:<hex of their digest>`, with what they are, and returns that name once they are
+    /// durable. What was said first of equal bytes stays.
+    fn keep_attachment(&self, bytes: &[u8], media_type: Option<&str>)
+    -> Result<String, StoreError>;
+
+    /// The attachment of that name, whose bytes have that digest; `None` if there is none, or can be none.
+    fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError>;
+}
+
 /// The durable log. Commits are reported, in order, to the sink given to the store's constructor.
-pub trait Store: Send + Sync {
+pub trait Store: Attachments {
     /// Queues events for the next commit; never waits.
     fn append(&self, events: Vec<Append>);
 
@@ -428,9 +471,6 @@ pub trait Store: Send + Sync {
 
     /// All sessions, the one with the newest event first.
     fn list(&self) -> Result<Vec<StoredSession>, StoreError>;
-
-    /// Keeps bytes under `sha256:<hex of their digest>` and returns that name (S-58).
-    fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError>;
 
     /// Waits until everything queued is durable, then closes.
     fn close(&self) -> Result<(), StoreError>;

@@ -21,13 +21,15 @@ use transom_harness::{
     chunk::Chunk,
     jobs::JobChange,
     ports::{
-        Append, AskRefused, Commit, Delegation, DelegationEvent, Models, Questions, Sink, Stop,
-        Store, StoreError, Subagents, Tools,
+        Append, AskRefused, Asker, Commit, Delegation, DelegationEvent, Models, Questions, Sink,
+        Stop, Store, StoreError, Subagents, ToolSpec, Tools,
     },
 };
 use transom_router::{
     Answer, AskId, Claimed, Effect, Event, Facts, Question, QuestionId, Router, RunId,
 };
+
+use crate::images;
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
 const BATCH: usize = 256;
@@ -323,14 +325,27 @@ impl Core {
             }
             Effect::Append(append) => self.appends.push(append),
             Effect::Ask { ask, question } => self.answer(ask, question),
-            Effect::Assemble { door, session, token, route } => {
+            Effect::Assemble { door, session, token, route, cwd, root } => {
                 let models = self.ports.models_of(&door);
                 let served = models.serve(&route);
                 let provider = served.as_ref().map_or("", |served| served.provider.as_str());
                 let retry = models.retry_policy(provider);
-                let tools = self.ports.tools.specs();
-                let assembly = Assembly { tools, retry, served, admitted: true };
-                self.happens(session, Happened::Assembled(token, assembly));
+                let images = served.as_ref().is_ok_and(|served| served.images);
+                let asker = Asker { session: session.clone(), cwd, root, images };
+                let tools = Arc::clone(&self.ports.tools);
+                let assembled = move |tools: Arc<[ToolSpec]>| {
+                    let assembly = Assembly { tools, retry, served, admitted: true };
+                    Happened::Assembled(token, assembly)
+                };
+                if tools.specs_need_disk() {
+                    let host = self.host.clone();
+                    tokio::task::spawn_blocking(move || {
+                        let happened = assembled(tools.specs_for(&asker));
+                        host.send(Event::Happened { session, happened });
+                    });
+                } else {
+                    self.happens(session, assembled(tools.specs_for(&asker)));
+                }
             }
             Effect::PlanCalls { session, token, calls } => {
                 let plan = calls
@@ -437,6 +452,16 @@ impl Core {
             }
             Question::Read { session, page } => {
                 self.answer_later(ask, move |store| Answer::Events(store.read(&session, page)));
+            }
+            Question::Keep { content, limits } => {
+                self.answer_later(ask, move |store| {
+                    Answer::Kept(images::keep(store, content, &limits))
+                });
+            }
+            Question::Attachment { session, name, events } => {
+                self.answer_later(ask, move |store| {
+                    Answer::Attachment(images::read(store, &session, &name, events))
+                });
             }
             Question::List => self.answer_later(ask, |store| Answer::Listed(store.list())),
         }

@@ -4,6 +4,7 @@
 mod agents;
 mod connection;
 mod door;
+mod images;
 pub mod stdio;
 pub mod unix;
 

@@ -12,6 +12,7 @@ use crate::{
     Answer, AskId, Claimed, Effect, Question, Reach, RunId,
     directory::Look,
     forks::Forking,
+    images::Intake,
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
     request::{List, Order, Want},
@@ -47,6 +48,9 @@ pub(crate) enum Pending {
         last_seq: i64,
     },
     Directory(SessionId, Look),
+    /// The images of a prompt are being kept.
+    Keep(SessionId, Box<Intake>),
+    Attachment(Asked),
     /// A slow peer's cursor reads on.
     CatchUp {
         connection: ConnectionId,
@@ -103,6 +107,15 @@ impl Router {
             (Pending::Directory(session, look), Answer::Directory(found)) => {
                 self.directory_looked_at(out, now, &session, look, found);
             }
+            (Pending::Keep(session, intake), Answer::Kept(kept)) => {
+                self.taken_in(out, now, &session, *intake, kept);
+            }
+            (Pending::Attachment(asked), Answer::Attachment(found)) => match found {
+                Ok(body) => {
+                    self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
+                }
+                Err(failure) => self.refuse(out, &asked, &failure),
+            },
             (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
                 self.caught_up(out, connection, &session, events);
             }
@@ -126,8 +139,14 @@ impl Router {
             Pending::ForkClaim(forking, _) | Pending::ForkWorkspace(forking, _) => {
                 self.fail_fork(out, &forking, &failure);
             }
-            Pending::Check(asked) | Pending::List(asked, _) | Pending::Read { asked, .. } => {
+            Pending::Check(asked)
+            | Pending::List(asked, _)
+            | Pending::Attachment(asked)
+            | Pending::Read { asked, .. } => {
                 self.refuse(out, &asked, &failure);
+            }
+            Pending::Keep(session, intake) => {
+                self.taken_in(out, now, &session, *intake, Err(failure));
             }
             Pending::Directory(session, look) => {
                 self.refuse(out, &look.asked, &failure);

@@ -7,6 +7,7 @@ mod commits;
 mod delegations;
 mod directory;
 mod forks;
+mod images;
 mod inbox;
 mod leaving;
 mod openings;
@@ -27,13 +28,18 @@ use serde_json::Value;
 use transom_frame::{ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{Happened, Token},
+    block::Block,
+    image::ImageLimits,
     ports::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, ModelRequest, Page, Route, Served,
         StoreError, StoredSession, ToolCall,
     },
 };
 
-pub use crate::router::{HostFacts, Router};
+pub use crate::{
+    images::Images,
+    router::{HostFacts, Router},
+};
 
 /// What has happened.
 #[derive(Debug)]
@@ -194,6 +200,10 @@ pub enum Effect {
         token: Token,
         /// What the session asks of its models.
         route: Route,
+        /// The session's directory, and where that really stands (P-5).
+        cwd: Option<String>,
+        /// See `cwd`.
+        root: Option<String>,
     },
     /// Start an attempt; its chunks come back under the token.
     CallModel {
@@ -317,6 +327,22 @@ pub enum Question {
     List,
     /// The directory that stands at this path, wherever its links lead.
     Directory(String),
+    /// A prompt's content with its images kept, so that it only names them (S-58).
+    Keep {
+        /// Of one prompt.
+        content: Vec<Block>,
+        /// How much of images it may have.
+        limits: ImageLimits,
+    },
+    /// An attachment that a session's log names (B-156).
+    Attachment {
+        /// The session.
+        session: SessionId,
+        /// `sha256:<hex>`, as the peer gave it.
+        name: String,
+        /// Events of the log that have been shown; the others count as not there.
+        events: u64,
+    },
     /// Which model answers for the route, as this door maps it.
     Serve {
         /// The door whose route map counts.
@@ -347,6 +373,10 @@ pub enum Answer {
     /// To `Question::Directory`: its path without links; `None` also for one that cannot be read, or whose path is no
     /// text.
     Directory(Option<String>),
+    /// To `Question::Keep`; the failure is for the peer.
+    Kept(Result<Vec<Block>, Failure>),
+    /// To `Question::Attachment`: the body of the reply; the failure is for the peer.
+    Attachment(Result<String, Failure>),
     /// To `Question::Serve`; the failure is for the peer.
     Served(Result<Served, Failure>),
 }

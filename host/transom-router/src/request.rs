@@ -28,6 +28,7 @@ pub(crate) enum Request {
     SessionQueue(Queue),
     SessionRename(Rename),
     SessionFork(Fork),
+    AttachmentRead(AttachmentRead),
     AskAnswer(AskAnswer),
     AskSettle(AskSettle),
     ModelsCheck(Route),
@@ -220,6 +221,12 @@ pub(crate) struct Fork {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AttachmentRead {
+    pub(crate) attachment_id: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AskAnswer {
     pub(crate) ask_id: String,
     #[serde(default)]
@@ -314,6 +321,7 @@ impl Request {
             "session/queue" => Request::SessionQueue(queue(frame)?),
             "session/rename" => Request::SessionRename(body(frame)?),
             "session/fork" => Request::SessionFork(body(frame)?),
+            "attachment/read" => Request::AttachmentRead(body(frame)?),
             "ask/answer" => Request::AskAnswer(body(frame)?),
             "ask/settle" => Request::AskSettle(body(frame)?),
             "models/check" => Request::ModelsCheck(body(frame)?),

@@ -21,6 +21,7 @@ use crate::{
     answers::Pending,
     asks::OpenAsk,
     delegations::Run,
+    images::Images,
     openings::Opening,
     peer::{Asked, Peer},
     release::{Item, Release},
@@ -52,6 +53,8 @@ pub struct HostFacts {
     pub ceiling: Mode,
     /// The directories that sessions may use; empty: all (P-5).
     pub workspaces: Vec<Pattern>,
+    /// What becomes of images in prompts.
+    pub images: Images,
 }
 
 impl Default for HostFacts {
@@ -66,6 +69,7 @@ impl Default for HostFacts {
             always_answered: false,
             ceiling: Mode::DangerFullAccess,
             workspaces: Vec::new(),
+            images: Images::default(),
         }
     }
 }
@@ -326,6 +330,7 @@ impl Router {
             | Request::SessionQueue(_)
             | Request::SessionRename(_)
             | Request::SessionFork(_)
+            | Request::AttachmentRead(_)
             | Request::SessionWait { .. }
             | Request::SessionClose
             | Request::SessionDescribe
@@ -358,7 +363,7 @@ impl Router {
             return waiting.push((asked, request));
         }
         match request {
-            Request::SessionPrompt(prompt) => self.prompt(out, now, &id, asked, prompt),
+            Request::SessionPrompt(prompt) => self.take_in(out, now, &id, asked, prompt),
             Request::SessionCancel(cancel) => {
                 let fate = match cancel.inbox {
                     Fate::Clear => InboxFate::Clear,
@@ -376,6 +381,7 @@ impl Router {
             Request::SessionQueue(queue) => self.change_queue(out, now, &id, asked, queue),
             Request::SessionRename(rename) => self.rename(out, now, &id, asked, &rename.title),
             Request::SessionFork(fork) => self.fork(out, now, &id, asked, &fork),
+            Request::AttachmentRead(read) => self.read_attachment(out, &id, asked, read),
             Request::SessionClose => {
                 if let Some(session) = self.sessions.get_mut(&id) {
                     session.closes.push(asked);
@@ -430,7 +436,8 @@ impl Router {
         self.finish_teardown(out, connection);
     }
 
-    fn prompt(
+    /// Hands a prompt to the agent; its images are kept.
+    pub(crate) fn prompt(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,

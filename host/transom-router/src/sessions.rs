@@ -55,7 +55,8 @@ pub(crate) struct Session {
     /// Waits for the whole tree below it.
     pub(crate) tree_waits: Vec<Asked>,
     pub(crate) closes: Vec<Asked>,
-    /// Requests that wait until it is known whether a directory exists; `None` while nobody looks.
+    /// Requests that wait until a disk has answered: whether a directory exists, whether images are kept. `None` while
+    /// nothing is asked of one.
     pub(crate) waiting: Option<Vec<(Asked, Request)>>,
 }
 
@@ -273,7 +274,10 @@ impl Router {
             agent::Effect::Live(live) => self.live(out, id, live),
             agent::Effect::Assemble { token, route } => {
                 let door = self.door(id);
-                out.push(Effect::Assemble { door, session: id.clone(), token, route });
+                let agent = self.sessions.get(id).map(|session| &session.agent);
+                let cwd = agent.and_then(|agent| agent.cwd()).map(str::to_owned);
+                let root = agent.and_then(|agent| agent.root()).map(str::to_owned);
+                out.push(Effect::Assemble { door, session: id.clone(), token, route, cwd, root });
             }
             agent::Effect::PlanCalls { token, calls } => {
                 out.push(Effect::PlanCalls { session: id.clone(), token, calls });

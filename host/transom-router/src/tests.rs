@@ -3,6 +3,7 @@
 mod asks;
 mod delegations;
 mod forks;
+mod images;
 mod places;
 mod questions;
 mod release_order;
@@ -19,10 +20,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
+use transom_frame::{ConnectionId, Failure, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
+    block::Block,
     chunk::{Chunk, Finish},
+    image::ImageLimits,
     permissions::{Access, Mode},
     ports::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, Judgement, Page, RetryPolicy,
@@ -31,8 +34,8 @@ use transom_harness::{
 };
 
 use crate::{
-    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Question, QuestionId, Reach, Router,
-    RunId,
+    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Images, Question, QuestionId, Reach,
+    Router, RunId,
 };
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
@@ -70,6 +73,10 @@ struct House {
     leads: HashMap<String, String>,
     /// Calls that were judged: whose, where, and what its root is.
     judged: Vec<(SessionId, Option<String>, Option<String>)>,
+    /// Prompts whose images were to be kept: their blocks, and the bounds.
+    kept: Vec<(usize, ImageLimits)>,
+    /// Why no images are kept.
+    refuses: Option<Failure>,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
     /// What questions have come to.
@@ -91,6 +98,7 @@ fn host() -> HostFacts {
         always_answered: false,
         ceiling: Mode::DangerFullAccess,
         workspaces: Vec::new(),
+        images: Images::AsTheyCame,
     }
 }
 
@@ -137,6 +145,8 @@ impl House {
             no_claims: false,
             leads: HashMap::new(),
             judged: Vec::new(),
+            kept: Vec::new(),
+            refuses: None,
             delegated: Vec::new(),
             answers: Vec::new(),
             next: 0,
@@ -265,6 +275,17 @@ impl House {
                         let page = texts.skip(from as usize).take(limit as usize);
                         Answer::Events(Ok(page.map(|append| Arc::clone(&append.text)).collect()))
                     }
+                    Question::Keep { content, limits } => {
+                        self.kept.push((content.len(), limits));
+                        Answer::Kept(match &self.refuses {
+                            None => Ok(vec![Block::text("kept")]),
+                            Some(failure) => Err(failure.clone()),
+                        })
+                    }
+                    Question::Attachment { session, name, events } => Answer::Attachment(Ok(
+                        json!({ "session": session.as_str(), "name": name, "events": events })
+                            .to_string(),
+                    )),
                     Question::List => Answer::Listed(Ok(self.stored.clone())),
                     Question::Serve { .. } => Answer::Served(Ok(served())),
                     Question::Directory(path) => {

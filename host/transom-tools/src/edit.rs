@@ -118,7 +118,7 @@ fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
 
 /// Whether every line ends as on Windows. The model is shown such lines without their `\r`, so it
 /// cannot be expected to write it.
-fn has_crlf_only(content: &[u8]) -> bool {
+pub(crate) fn has_crlf_only(content: &[u8]) -> bool {
     let mut previous = 0;
     let mut seen = false;
     for byte in content {
@@ -133,12 +133,12 @@ fn has_crlf_only(content: &[u8]) -> bool {
     seen
 }
 
-fn to_crlf(text: &str) -> String {
+pub(crate) fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
 /// Where a text stands, without overlaps. The file need not be UTF-8, and stays what it is.
-fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
+pub(crate) fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
     if let (Ok(content), Ok(old)) = (std::str::from_utf8(content), std::str::from_utf8(old)) {
         return content.match_indices(old).map(|(at, _)| at).collect();
     }
@@ -152,7 +152,7 @@ fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
     found
 }
 
-fn exchange(content: &[u8], places: &[usize], old_bytes: usize, new: &[u8]) -> Vec<u8> {
+pub(crate) fn exchange(content: &[u8], places: &[usize], old_bytes: usize, new: &[u8]) -> Vec<u8> {
     let mut changed = Vec::with_capacity(content.len() + places.len() * new.len());
     let mut from = 0;
     for at in places {

@@ -6,6 +6,7 @@
 mod abort;
 mod bash;
 mod edit;
+mod editor;
 mod fence;
 mod files;
 mod glob;
@@ -17,12 +18,14 @@ mod options;
 mod page;
 mod question;
 mod read;
+mod read_image;
 mod registry;
 mod report;
 mod schema;
 mod search;
 mod sessions;
 mod shell;
+mod skill;
 mod subagent;
 #[cfg(test)]
 mod tests;

@@ -6,14 +6,14 @@ use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
     jobs::JobChange,
-    ports::{Questions, Subagents},
+    ports::{Attachments, Questions, Subagents},
 };
 use transom_process::{Confinement, Confiner, Spawner, SpillLimits};
 
 use crate::judge::Permissions;
 
 /// The names of the built-in tools.
-pub const BUILT_IN: [&str; 12] = [
+pub const BUILT_IN: [&str; 15] = [
     "ask_user_question",
     "bash",
     "edit",
@@ -23,6 +23,9 @@ pub const BUILT_IN: [&str; 12] = [
     "job_list",
     "job_output",
     "read",
+    "read_image",
+    "skill",
+    "str_replace_editor",
     "subagent",
     "todo_write",
     "write",
@@ -97,6 +100,10 @@ pub struct Options {
     pub questions: Option<Arc<dyn Questions>>,
     /// Where a session's log is.
     pub session_log: Option<SessionLog>,
+    /// Keeps images; `read_image` needs it.
+    pub attachments: Option<Arc<dyn Attachments>>,
+    /// Directories of skills that are the user's own, beside those of the workspace; absolute.
+    pub skills: Vec<PathBuf>,
 }
 
 impl Options {
@@ -129,6 +136,8 @@ impl Options {
             subagents: None,
             questions: None,
             session_log: None,
+            attachments: None,
+            skills: Vec::new(),
         }
     }
 }

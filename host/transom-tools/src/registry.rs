@@ -16,7 +16,7 @@ use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
     permissions::rules::ToolKind,
-    ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
+    ports::{Asker, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
 };
 use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
@@ -27,6 +27,7 @@ use crate::{
     fence::Fence,
     jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
+    read_image::Sight,
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
     shell::Shell,
@@ -38,6 +39,9 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Kept for a tool that runs tools.
 const RESERVED: &str = "run_code";
+
+/// The tool whose description differs from session to session.
+const LOCAL: &str = "skill";
 
 /// Between `SIGTERM` and `SIGKILL` of what commands have left behind, when their session is gone (decision 33).
 const LEFT_GRACE: Duration = Duration::from_millis(300);
@@ -59,6 +63,7 @@ struct Shared {
     drain: Duration,
     shell: Arc<Shell>,
     jobs: Option<Jobs>,
+    sight: Sight,
     permissions: RwLock<Arc<Permissions>>,
     tools: RwLock<Table>,
 }
@@ -207,7 +212,8 @@ impl Table {
     fn describe(&mut self, permissions: &Permissions) {
         let specs = self.entries.values_mut().map(|entry| {
             let mut spec = entry.tool.spec();
-            if let Some(subject) = entry.subject.filter(|subject| permissions.confines(*subject)) {
+            let subject = entry.subject.filter(|subject| subject.can_ask_for_more());
+            if let Some(subject) = subject.filter(|subject| permissions.confines(*subject)) {
                 escalatable(&mut spec.parameters, subject);
                 if subject == Subject::Command {
                     spec.description.push_str(ESCALATION_GUIDE);
@@ -224,6 +230,28 @@ impl Table {
 impl Tools for Registry {
     fn specs(&self) -> Arc<[ToolSpec]> {
         self.shared.tools.read().unwrap_or_else(PoisonError::into_inner).specs.clone()
+    }
+
+    fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
+        let table = self.shared.tools.read().unwrap_or_else(PoisonError::into_inner);
+        self.shared.sight.note(&asker.session, asker.images);
+        let specs = table.specs.clone();
+        let Some(tool) = table.entries.get(LOCAL).map(|entry| entry.tool.clone()) else {
+            return specs;
+        };
+        drop(table);
+        let Some(addition) = tool.addition(asker) else { return specs };
+        let each = specs.iter().cloned().map(|mut spec| {
+            if spec.name == LOCAL {
+                spec.description.push_str(&addition);
+            }
+            spec
+        });
+        each.collect()
+    }
+
+    fn specs_need_disk(&self) -> bool {
+        self.find(LOCAL).is_some()
     }
 
     fn is_parallel(&self, name: &str, arguments: &str) -> bool {
@@ -287,6 +315,7 @@ impl Tools for Registry {
 
     fn forget(&self, session: &SessionId) {
         let shared = &self.shared;
+        shared.sight.forget(session);
         let forgotten = shared.sessions.forget(session);
         // The name is free from here on: a session that comes back at once has a directory of its own. Before the jobs,
         // so that a call that is only just starting one sees that it is late, or its job is seen.

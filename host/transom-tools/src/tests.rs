@@ -2,15 +2,18 @@
 
 mod bash;
 mod changes;
+mod editor;
 mod fence;
 mod jobs;
 mod judging;
 mod lives;
 mod others;
+mod pictures;
 mod reading;
 mod registry;
 mod schema;
 mod searching;
+mod skills;
 
 use std::{
     fs,

@@ -9,7 +9,7 @@ use transom_frame::SessionId;
 use transom_harness::{
     jobs::JobRecord,
     permissions::{Access, Mode, rules::ToolKind},
-    ports::{ToolOutcome, ToolSpec},
+    ports::{Asker, ToolOutcome, ToolSpec},
 };
 
 use crate::{abort::Abort, sessions::Ticket};
@@ -43,6 +43,11 @@ pub trait Tool: Send + Sync {
     /// arguments that are valid against the schema.
     fn check(&self, _arguments: &Map<String, Value>) -> Result<(), ToolError> {
         Ok(())
+    }
+
+    /// What its description adds for one session. May look at files.
+    fn addition(&self, _asker: &Asker) -> Option<String> {
+        None
     }
 
     /// Starts a call. The arguments have been validated against the schema, and checked.

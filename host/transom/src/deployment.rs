@@ -13,7 +13,8 @@ use transom_connection::codec::{CodecSource, Framing};
 use transom_doors::{Answers, Door, DoorCodec};
 use transom_harness::{
     agent::AgentConfig,
-    ports::{Models, Route, Store},
+    image::ImageLimits,
+    ports::{Attachments, Models, Route, Store},
     system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
@@ -23,7 +24,7 @@ use transom_model::{
     scripted::Script,
 };
 use transom_policy::Policy;
-use transom_router::{HostFacts, Reach, Router};
+use transom_router::{HostFacts, Images, Reach, Router};
 use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
 
 use crate::{
@@ -61,6 +62,8 @@ pub(crate) struct Extras {
     pub(crate) runtime_context: bool,
     /// Whether work may go on behind the call that began it.
     pub(crate) background_jobs: bool,
+    /// What becomes of images in prompts.
+    pub(crate) images: Images,
     /// What is at the path of the manifest's store.
     pub(crate) store_form: storage::Form,
     /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
@@ -80,6 +83,7 @@ impl Default for Extras {
             reasoning_effort: None,
             runtime_context: true,
             background_jobs: true,
+            images: Images::Kept(ImageLimits::default()),
             store_form: storage::Form::Database,
             pooled: false,
         }
@@ -117,13 +121,14 @@ pub(crate) fn start(
     let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
     let directory = environment.absolute(directory);
     let doors = open_doors(manifest, extras, environment, &directory)?;
-    let (models, door_models) = models(manifest, extras, environment)?;
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
     let durability = manifest.store.durability;
     let Storage { store, session_log } =
         Storage::open(&path, extras.store_form, durability, host.commits())?;
-    let site = Site { directory: &directory, store: &path, session_log };
+    let attachments = Arc::clone(&store) as Arc<dyn Attachments>;
+    let (models, door_models) = models(manifest, extras, environment, attachments)?;
+    let site = Site { directory: &directory, path: &path, store: &store, session_log };
     let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
 
     let facts = HostFacts {
@@ -139,6 +144,7 @@ pub(crate) fn start(
         always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
         ceiling: governance::ceiling(manifest, extras.governance),
         workspaces: governance::workspaces(manifest),
+        images: extras.images,
     };
     let config = AgentConfig {
         prompt: prompt_sections(manifest, extras),
@@ -366,6 +372,7 @@ fn models(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
+    attachments: Arc<dyn Attachments>,
 ) -> anyhow::Result<(Arc<dyn Models>, DoorModels)> {
     let script = match &manifest.model.script {
         None => Script::builtin(),
@@ -393,7 +400,7 @@ fn models(
     settings.effort.clone_from(&extras.reasoning_effort);
     let providers = Providers::new(Handle::current())
         .with("deepseek-official", DeepSeek::new(credentials, settings))
-        .with("scripted", Scripted::new(script));
+        .with("scripted", Scripted::new(script).seeing(attachments));
 
     let mut by_door: DoorModels = HashMap::new();
     for (name, door) in &manifest.doors {

@@ -17,6 +17,8 @@ use transom_config::{
         Probation, Recovery, StoreSettings, Tools,
     },
 };
+use transom_harness::image::ImageLimits;
+use transom_router::Images;
 
 use crate::{
     deployment::{self, Extras},
@@ -86,6 +88,7 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
         reasoning_effort: launch.model.reasoning_effort.clone(),
         runtime_context: launch.runtime_context,
         background_jobs: launch.jobs,
+        images: images(&launch),
         ..Extras::default()
     };
     let status = stdio::serve_one(&manifest(launch, store), &extras, &environment);
@@ -135,6 +138,16 @@ fn governance(launch: &Launch) -> Governance {
     match launch.composition.starts_with("profile ") {
         true => Governance::Full,
         false => Governance::None,
+    }
+}
+
+/// Images are kept where an entry keeps attachments. Where none does, a configuration of form A leaves them in the log as
+/// they came, as the runtime that it was written for, and a profile refuses them (S-58).
+fn images(launch: &Launch) -> Images {
+    match (launch.attachments, governance(launch)) {
+        (true, _) => Images::Kept(ImageLimits::default()),
+        (false, Governance::None) => Images::AsTheyCame,
+        (false, Governance::Full) => Images::Refused,
     }
 }
 

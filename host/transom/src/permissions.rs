@@ -22,8 +22,8 @@ use transom_harness::{
         rules::{Decision, Known, Rules, ToolKind},
     },
     ports::{
-        AskRefused, Delegation, DelegationEvent, Judgement, Page, Questions, Sink, Stop, Subagents,
-        ToolCall, ToolOutcome,
+        AskRefused, Attachment, Attachments, Delegation, DelegationEvent, Judgement, Page,
+        Questions, Sink, Stop, StoreError, Subagents, ToolCall, ToolOutcome,
     },
 };
 use transom_process::{Confiner, Launcher, Places, Report, Spawner};
@@ -147,6 +147,7 @@ impl Shown {
                     jobs: Some(governance::jobs(manifest)?),
                     subagents: Some(Arc::new(Nobody)),
                     questions: Some(Arc::new(Nobody)),
+                    attachments: Some(Arc::new(Nobody)),
                     ..tooling::options(manifest, &extras, environment, &directory, outputs.path())
                 })?;
                 let call = ToolCall {
@@ -388,6 +389,16 @@ impl Questions for Nobody {
     ) -> Box<dyn Stop> {
         sink(Err(AskRefused { code: "NO_PROVIDER", message: "nothing is run".to_owned() }));
         Box::new(Nobody)
+    }
+}
+
+impl Attachments for Nobody {
+    fn keep_attachment(&self, _: &[u8], _: Option<&str>) -> Result<String, StoreError> {
+        Err(StoreError::Io("nothing is run".to_owned()))
+    }
+
+    fn attachment(&self, _: &str) -> Result<Option<Attachment>, StoreError> {
+        Ok(None)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::{
     io::{self, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -12,7 +12,9 @@ use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
-use transom_harness::ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools};
+use transom_harness::ports::{
+    Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools,
+};
 use transom_io::Host;
 use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
 use transom_tools::{Options, Registry, SessionLog};
@@ -34,8 +36,10 @@ pub(crate) struct Tooling {
 pub(crate) struct Site<'a> {
     /// Of sessions that have none of their own; absolute.
     pub(crate) directory: &'a Path,
+    /// Where the session store is.
+    pub(crate) path: &'a Path,
     /// The session store.
-    pub(crate) store: &'a Path,
+    pub(crate) store: &'a Arc<dyn Store>,
     /// Where the log of a session stands, if it is a file of its own.
     pub(crate) session_log: Option<SessionLog>,
 }
@@ -59,7 +63,7 @@ impl Tooling {
                 )
             })?;
         let governance = extras.governance;
-        let confinement = governance::confinement(manifest, governance, environment, site.store)?;
+        let confinement = governance::confinement(manifest, governance, environment, site.path)?;
         let spawner = spawner(environment)?;
         let left = confinement.clone();
         tokio::task::spawn_blocking(move || left.remove_set_aside());
@@ -73,6 +77,7 @@ impl Tooling {
             subagents: Some(Arc::new(host.clone())),
             questions: Some(Arc::new(host.clone())),
             session_log: site.session_log,
+            attachments: Some(Arc::clone(site.store) as _),
             ..options(manifest, extras, environment, site.directory, outputs.path())
         })?;
         // Names only: what they hold is nobody's to read (L-84).
@@ -107,8 +112,21 @@ pub(crate) fn options(
         shell_variables: extras.shell_variables.clone(),
         enabled: manifest.tools.enabled.clone(),
         shell_timeout_ms: manifest.tools.shell_timeout_ms,
+        skills: skills(environment),
         ..Options::new(Handle::current(), environment.variables.clone(), outputs, directory)
     }
+}
+
+/// Where the user keeps skills, beside those of workspaces: in the home that launches of the reference use, and in the
+/// one that agents share.
+fn skills(environment: &Environment) -> Vec<PathBuf> {
+    let home = environment.given("HOME").map(|home| environment.absolute(Path::new(home)));
+    let own = match environment.given("DSH_HOME") {
+        Some(set) => Some(environment.absolute(Path::new(set))),
+        None => home.as_deref().map(|home| home.join(".dsh")),
+    };
+    let own = own.map(|own| own.join("skills"));
+    own.into_iter().chain(home.map(|home| home.join(".agents/skills"))).collect()
 }
 
 /// Starts children, and notes them where a later host would look for what this one leaves behind (P-79).
@@ -180,6 +198,14 @@ pub(crate) struct Guarded {
 impl Tools for Guarded {
     fn specs(&self) -> Arc<[ToolSpec]> {
         self.registry.specs()
+    }
+
+    fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
+        self.registry.specs_for(asker)
+    }
+
+    fn specs_need_disk(&self) -> bool {
+        self.registry.specs_need_disk()
     }
 
     fn is_parallel(&self, name: &str, arguments: &str) -> bool {

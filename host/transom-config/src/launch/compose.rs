@@ -47,6 +47,7 @@ pub(super) fn compose(
             composition: file.to_owned(),
             serves_sdk: false,
             max_tokens_as_success: false,
+            attachments: false,
             tools: Vec::new(),
             jobs: false,
             shell_timeout_ms: SHELL_TIMEOUT_MS,
@@ -134,6 +135,7 @@ impl Composer<'_> {
             }
             Package::Attachments => {
                 self.tools.attachments = true;
+                self.launch.attachments = true;
                 return;
             }
             _ => {}
@@ -263,6 +265,15 @@ impl Composer<'_> {
             }
             Package::ToolJobs => self.tools.want_job_tools(),
             Package::ToolSubagent => self.subagent(settings),
+            // What it says of places has no effect, and is named.
+            Package::Skills => {}
+            Package::ToolSkill => self.tools.want("skill"),
+            Package::ToolEditor => {
+                self.tools.want("str_replace_editor");
+                settings.accept("maxOutputChars", &Json::from(16_000));
+                settings.accept("requireAbsolutePath", &Json::Bool(true));
+                settings.accept("expandTabsOnMutation", &Json::Bool(false));
+            }
             Package::ToolTodo => {
                 self.tools.want("todo_write");
                 settings.accept("allowParallelInProgress", &Json::Bool(true));
@@ -313,8 +324,7 @@ impl Composer<'_> {
         }
         let mut skills = settings.member_or_off("skills").unwrap_or_default();
         if skills.boolean("enabled").unwrap_or(true) {
-            self.tools.miss("skill");
-            skills.rest();
+            self.tools.want("skill");
         }
         settings.absorb("skills", skills);
         if settings.is_given("goals") && !settings.is_off("goals") {

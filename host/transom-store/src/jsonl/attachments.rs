@@ -10,10 +10,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use transom_harness::ports::StoreError;
+use transom_harness::ports::{Attachment, StoreError};
 
 use super::log;
-use crate::attachment::{self, Attachment};
+use crate::attachment;
 
 /// A name that no project has (L-75).
 const DIRECTORY: &str = ".attachments";

@@ -9,6 +9,7 @@ use super::{Registry, Shared};
 use crate::{
     bash::Bash,
     edit::Edit,
+    editor::Editor,
     fence::Fence,
     files::Files,
     glob::Glob,
@@ -18,8 +19,10 @@ use crate::{
     options::{BUILT_IN, Options},
     question::AskUserQuestion,
     read::Read,
+    read_image::{ReadImage, Sight},
     sessions::Sessions,
     shell::Shell,
+    skill::{Shelf, Skill},
     subagent::Subagent,
     todo::TodoWrite,
     tool::Tool,
@@ -82,6 +85,8 @@ struct Parts {
     options: Options,
     shell: Arc<Shell>,
     jobs: Option<Jobs>,
+    sight: Sight,
+    shelf: Shelf,
     files: Files,
 }
 
@@ -113,6 +118,8 @@ impl Registry {
             let sink = options.job_sink.clone();
             Jobs::new(options.runtime.clone(), limits, sink, fence.clone())
         });
+        let sight = Sight::default();
+        let shelf = Shelf::new(fence.clone(), options.skills.clone(), options.directory.clone());
         let shared = Shared {
             runtime: options.runtime.clone(),
             fence: fence.clone(),
@@ -123,12 +130,13 @@ impl Registry {
             drain: Duration::from_millis(options.drain_ms),
             shell: shell.clone(),
             jobs: jobs.clone(),
+            sight: sight.clone(),
             permissions: Arc::new(options.permissions.clone()).into(),
             tools: Default::default(),
         };
         let registry = Registry { shared: Arc::new(shared) };
         let enabled = options.enabled.clone();
-        let parts = Parts { options, shell, jobs, files: Files::new(fence) };
+        let parts = Parts { options, shell, jobs, sight, shelf, files: Files::new(fence) };
         for name in &enabled {
             registry.add(parts.build(name)?, true)?;
         }
@@ -157,6 +165,14 @@ impl Parts {
             "job_list" => Arc::new(JobList { jobs: jobs()? }),
             "job_output" => Arc::new(JobOutput { jobs: jobs()? }),
             "read" => Arc::new(Read::new(self.files.clone())),
+            "read_image" => {
+                let attachments = self.options.attachments.clone();
+                let attachments =
+                    attachments.ok_or_else(|| lacking(name, "a store for attachments"))?;
+                Arc::new(ReadImage::new(self.files.clone(), attachments, self.sight.clone()))
+            }
+            "skill" => Arc::new(Skill::new(self.shelf.clone())),
+            "str_replace_editor" => Arc::new(Editor::new(self.files.clone())),
             "subagent" => {
                 let subagents = self.options.subagents.clone();
                 let subagents = subagents.ok_or_else(|| lacking(name, "delegation"))?;

@@ -48,6 +48,9 @@ impl Toolbox {
 
     /// Says which tools are offered and how they work, with notices of what is left out.
     pub(super) fn fill(mut self, launch: &mut Launch) {
+        if self.read_image == Some(true) && self.attachments {
+            self.want("read_image");
+        }
         let mut offered: BTreeSet<_> =
             self.wanted.iter().copied().filter(|tool| self.lack(tool).is_none()).collect();
         launch.jobs = self.has_jobs(&offered, &mut launch.notices);
@@ -65,9 +68,6 @@ impl Toolbox {
             launch.notices.push(notice);
         }
 
-        if self.read_image == Some(true) && self.attachments {
-            self.miss("read_image");
-        }
         if !self.missing.is_empty() {
             let names: Vec<_> = self.missing.into_iter().collect();
             launch.notices.push(format!("tools not part of this host: {}", names.join(", ")));
@@ -81,7 +81,9 @@ impl Toolbox {
         let provided = || self.provider.as_ref().is_some_and(|name| self.providers.contains(name));
         match tool {
             "bash" if !self.shell => Some("no entry is an executor of commands"),
-            "edit" | "glob" | "grep" | "read" | "write" if !self.files => {
+            "edit" | "glob" | "grep" | "read" | "read_image" | "str_replace_editor" | "write"
+                if !self.files =>
+            {
                 Some("no entry is a provider of files")
             }
             "subagent" if !provided() => Some("no entry is the provider of subagents it names"),

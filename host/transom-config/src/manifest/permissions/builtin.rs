@@ -36,6 +36,13 @@ const ARGUMENTS: &[Arguments] = &[
     tool("job_list", &[], &[]),
     tool("job_output", &["job_id"], &["wait", "timeout_ms"]),
     tool("read", &["file_path"], &["offset", "limit"]),
+    tool("read_image", &["file_path"], &[]),
+    tool("skill", &["name"], &[]),
+    tool(
+        "str_replace_editor",
+        &["command", "path", "file_text", "old_str", "new_str"],
+        &["insert_line", "view_range"],
+    ),
     tool("subagent", &["description", "prompt"], &["run_in_background"]),
     tool("todo_write", &[], &["todos"]),
     tool("write", &["file_path", "content", "sandbox_permissions", "justification"], &[]),

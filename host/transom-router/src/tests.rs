@@ -1,6 +1,7 @@
 //! Stories of the router: what doors ask, what they are shown, and when.
 
 mod asks;
+mod children;
 mod delegations;
 mod forks;
 mod places;
@@ -28,11 +29,12 @@ use transom_harness::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, Judgement, Page, RetryPolicy,
         Route, Served, StoreError, StoredSession, ToolOutcome, Wanted,
     },
+    subagents::{ChildRefused, Nature, Obeyed, Toolset},
 };
 
 use crate::{
-    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Question, QuestionId, Reach, Router,
-    RunId,
+    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, OrderId, Question, QuestionId,
+    Reach, Router, RunId,
 };
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
@@ -72,6 +74,10 @@ struct House {
     judged: Vec<(SessionId, Option<String>, Option<String>)>,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
+    /// What orders have come to.
+    ordered: Vec<(OrderId, Result<Obeyed, ChildRefused>)>,
+    /// Which sessions were given tools of their own.
+    equipped: Vec<(SessionId, Toolset)>,
     /// What questions have come to.
     answers: Vec<(QuestionId, Result<String, AskRefused>)>,
     next: u64,
@@ -138,6 +144,8 @@ impl House {
             leads: HashMap::new(),
             judged: Vec::new(),
             delegated: Vec::new(),
+            ordered: Vec::new(),
+            equipped: Vec::new(),
             answers: Vec::new(),
             next: 0,
         }
@@ -309,6 +317,14 @@ impl House {
                 self.delegated.push((run, event));
                 None
             }
+            Effect::Ordered { order, result } => {
+                self.ordered.push((order, result));
+                None
+            }
+            Effect::Equip { session, toolset } => {
+                self.equipped.push((session, toolset));
+                None
+            }
             Effect::Answer { question, answer } => {
                 self.answers.push((question, answer));
                 None
@@ -417,6 +433,8 @@ impl House {
             description: "look".to_owned(),
             prompt: "look closely".to_owned(),
             access: Access::FULL,
+            directory: "/host".into(),
+            nature: Nature::default(),
         };
         self.happen(Event::Delegate { run: RunId(run), delegation });
     }

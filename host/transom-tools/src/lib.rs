@@ -5,6 +5,7 @@
 
 mod abort;
 mod bash;
+mod child_tools;
 mod edit;
 mod fence;
 mod files;
@@ -15,6 +16,7 @@ mod jobs;
 mod judge;
 mod options;
 mod page;
+mod providers;
 mod question;
 mod read;
 mod registry;
@@ -36,7 +38,10 @@ pub use crate::{
     job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
     jobs::KillError,
     judge::{Explanation, Permissions},
-    options::{BUILT_IN, JobLimits, JobSink, Options, SessionLog},
+    options::{
+        BUILT_IN, Delegating, JobLimits, JobSink, Options, SessionLog, SubagentKind,
+    },
+    providers::{IN_PROCESS, ProviderError, Providers},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},
     tool::{Call, Running, Tool, ToolError},

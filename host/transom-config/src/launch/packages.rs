@@ -45,6 +45,8 @@ pub(super) enum Package {
     ToolJobs,
     /// A tool that delegates; its name is a setting.
     ToolSubagent,
+    /// The tools that address children which take further messages.
+    ToolSubagentControl(&'static [&'static str]),
     /// The tool `todo_write`.
     ToolTodo,
     /// The tool `ask_user_question`.
@@ -199,8 +201,8 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-tool-skill", MissingTools(&["skill"])),
     ("dsh-tool-str-replace-editor", MissingTools(&["str_replace_editor"])),
     ("dsh-tool-subagent", ToolSubagent),
-    ("dsh-tool-subagent-control", MissingTools(&["interrupt_agent", "send_message"])),
-    ("dsh-tool-subagent-control/list-agents", MissingTools(&["list_agents"])),
+    ("dsh-tool-subagent-control", ToolSubagentControl(&["interrupt_agent", "send_message"])),
+    ("dsh-tool-subagent-control/list-agents", ToolSubagentControl(&["list_agents"])),
     ("dsh-tool-todo", ToolTodo),
     ("dsh-tool-web", MissingTools(&["web_fetch", "web_search"])),
     ("dsh-tool-workflow", MissingTools(&["workflow"])),

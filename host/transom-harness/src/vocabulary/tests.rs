@@ -56,6 +56,10 @@ const WHOLE: &[(&str, &str)] = &[
         "subagent/descriptor",
         r#"{"version":2,"mode":"continuable","provider":"p","label":"l","agentProvider":"a","agentModel":"m","persona":"x","toolFilter":{"allow":["t"],"deny":[]}}"#,
     ),
+    (
+        "subagent/catalog",
+        r#"{"version":0,"childId":"k","childCreatedAt":7,"mode":"continuable","label":"l"}"#,
+    ),
     ("session/end-seed", "{}"),
     (
         "session/title",

@@ -32,11 +32,16 @@ const ARGUMENTS: &[Arguments] = &[
     ),
     tool("glob", &["pattern", "path"], &[]),
     tool("grep", &["pattern", "path", "include"], &[]),
+    tool("interrupt_agent", &["agent_id"], &[]),
     tool("job_kill", &["job_id", "reason"], &[]),
     tool("job_list", &[], &[]),
     tool("job_output", &["job_id"], &["wait", "timeout_ms"]),
+    tool("list_agents", &[], &[]),
     tool("read", &["file_path"], &["offset", "limit"]),
-    tool("subagent", &["description", "prompt"], &["run_in_background"]),
+    // Not in the manifest's list: children that take further messages have it, and nobody else.
+    tool("report", &["output"], &[]),
+    tool("send_message", &["subagent_id", "message"], &[]),
+    tool("subagent", &["description", "prompt", "kind"], &["run_in_background"]),
     tool("todo_write", &[], &["todos"]),
     tool("write", &["file_path", "content", "sandbox_permissions", "justification"], &[]),
 ];

@@ -208,6 +208,7 @@ fn the_bundled_default_is_understood() {
         jobs: true,
         shell_timeout_ms: 120_000,
         subagent_depth_max: 3,
+        subagents_continuable: false,
         sessions: Some(Sessions::JsonLines { root: "/s".into(), compressed: true }),
         workspace: "/project/proj".into(),
         model: LaunchModel {

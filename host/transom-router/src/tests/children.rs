@@ -54,7 +54,8 @@ impl House {
 
     /// The model of a session says `text` and stops.
     fn says(&mut self, session: &str, text: &str) {
-        let at = self.calls.iter().position(|(of, _)| of.as_str() == session).unwrap();
+        // Of those that were stopped nobody hears.
+        let at = self.calls.iter().rposition(|(of, _)| of.as_str() == session).unwrap();
         let (session, token) = self.calls.remove(at);
         for chunk in [
             Chunk::TextDelta { index: 0, text: text.to_owned() },

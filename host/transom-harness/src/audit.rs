@@ -26,8 +26,8 @@ use std::fmt;
 pub use self::summary::{AuditedJob, Summary, SurfaceNode};
 
 use self::{
-    approvals::Approvals, children::Children, envelope::Envelope, inboxes::Inboxes, jobs::Jobs, request::Request,
-    seed::Seed, settings::Settings, surface::Surface, turn::Turn,
+    approvals::Approvals, children::Children, envelope::Envelope, inboxes::Inboxes, jobs::Jobs,
+    request::Request, seed::Seed, settings::Settings, surface::Surface, turn::Turn,
 };
 use crate::{
     header::{Header, Origin},

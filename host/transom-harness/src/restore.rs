@@ -450,8 +450,15 @@ impl Restored {
                 open.asked.retain(|asked| *asked != id);
             }
             "subagent/descriptor" if self.log.header().origin == Some(Origin::Subagent) => {
-                let Described { mode, provider, label, agent_provider, agent_model, persona, tool_filter } =
-                    read(envelope)?;
+                let Described {
+                    mode,
+                    provider,
+                    label,
+                    agent_provider,
+                    agent_model,
+                    persona,
+                    tool_filter,
+                } = read(envelope)?;
                 self.log.descriptor = Some(Descriptor {
                     mode,
                     provider,

@@ -8,9 +8,7 @@ use transom_harness::{
     block::Block,
     event::Cause,
     message::{Form, Source},
-    subagents::{
-        ChildCode, ChildOrder, ChildRefused, ChildState, Listed, Obeyed, settled,
-    },
+    subagents::{ChildCode, ChildOrder, ChildRefused, ChildState, Listed, Obeyed, settled},
 };
 
 use crate::{
@@ -254,9 +252,11 @@ impl Router {
     /// Whether a session waits for work that it has handed on.
     fn awaits_children(&self, id: &SessionId) -> bool {
         let children = self.sessions.get(id).map(|session| session.children.iter());
-        children.into_iter().flatten().filter_map(|child| self.sessions.get(child)).any(|child| {
-            matches!(child.work, Work::UnderWay(_) | Work::Kept { settled: false })
-        })
+        children
+            .into_iter()
+            .flatten()
+            .filter_map(|child| self.sessions.get(child))
+            .any(|child| matches!(child.work, Work::UnderWay(_) | Work::Kept { settled: false }))
     }
 
     /// Tells the parent how a live child has come to rest, and everybody that the run is over (S-78).

@@ -202,10 +202,8 @@ impl Router {
         }
         let stop_reason = stop_reason(session.agent.last_end());
         let output = session.agent.output();
-        let ended = DelegationEvent::Ended {
-            stop_reason: stop_reason.to_owned(),
-            output: output.clone(),
-        };
+        let ended =
+            DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output: output.clone() };
         session.work = Work::Done(run, ended);
         self.runs.remove(&run);
         if let Some(parent) = session.parent().cloned() {
@@ -233,7 +231,8 @@ impl Router {
 fn routed(parent: &Route, wanted: &Route) -> Route {
     let mut route = parent.clone();
     if let Some(provider) = wanted.provider.clone().filter(|_| wanted.provider != parent.provider) {
-        route = Route { provider: Some(provider), max_tokens: parent.max_tokens, ..Route::default() };
+        route =
+            Route { provider: Some(provider), max_tokens: parent.max_tokens, ..Route::default() };
     }
     route.model = wanted.model.clone().or(route.model);
     route.max_tokens = wanted.max_tokens.or(route.max_tokens);

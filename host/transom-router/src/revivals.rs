@@ -61,11 +61,8 @@ impl Router {
             return out.push(Effect::Ordered { order, result: Err(refused) });
         }
         let Some(session) = self.sessions.get(parent) else { return };
-        let revival = Revival {
-            parent: parent.clone(),
-            life: session.life,
-            messages: vec![(order, text)],
-        };
+        let revival =
+            Revival { parent: parent.clone(), life: session.life, messages: vec![(order, text)] };
         self.reviving.insert(child.clone(), revival);
         self.ask(out, Question::Claim(child.clone()), Pending::ReviveClaim(child));
     }
@@ -122,8 +119,7 @@ impl Router {
         stored: &StoredSession,
         events: &[Arc<str>],
     ) -> Result<(Agent, Vec<Event>), ChildRefused> {
-        let header =
-            Header::parse(&stored.header).map_err(|why| not_resumable(child, &why))?;
+        let header = Header::parse(&stored.header).map_err(|why| not_resumable(child, &why))?;
         let revival = self.reviving.get(child);
         let parent = revival.and_then(|revival| self.sessions.get(&revival.parent));
         let Some(parent) = parent else { return Err(gone(child)) };
@@ -138,7 +134,10 @@ impl Router {
         let (mut agent, mut closers) = Agent::restore(header, events, route, config, chance, now)
             .map_err(|error| not_resumable(child, &error.to_string()))?;
         if !agent.is_continuable() {
-            return Err(not_resumable(child, "its log does not say that it takes further messages"));
+            return Err(not_resumable(
+                child,
+                "its log does not say that it takes further messages",
+            ));
         }
         agent.keep_route();
         closers.extend(agent.pin(now));

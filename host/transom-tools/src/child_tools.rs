@@ -107,10 +107,9 @@ impl Tool for ChildTool {
         Box::pin(async move {
             let text = |name: &str| call.text(name).to_owned();
             let order = match what {
-                What::SendMessage => ChildOrder::Message {
-                    child: text("subagent_id").into(),
-                    text: text("message"),
-                },
+                What::SendMessage => {
+                    ChildOrder::Message { child: text("subagent_id").into(), text: text("message") }
+                }
                 What::InterruptAgent => ChildOrder::Interrupt { agent: text("agent_id").into() },
                 What::ListAgents => ChildOrder::List,
                 What::Report => ChildOrder::Report { text: text("output") },

@@ -38,9 +38,7 @@ pub use crate::{
     job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
     jobs::KillError,
     judge::{Explanation, Permissions},
-    options::{
-        BUILT_IN, Delegating, JobLimits, JobSink, Options, SessionLog, SubagentKind,
-    },
+    options::{BUILT_IN, Delegating, JobLimits, JobSink, Options, SessionLog, SubagentKind},
     providers::{IN_PROCESS, ProviderError, Providers},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},

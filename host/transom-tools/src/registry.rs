@@ -22,11 +22,11 @@ use transom_harness::{
 };
 use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
+pub use self::setup::RegistryError;
 use self::{
     course::bounded,
     scopes::{Scopes, subject},
 };
-pub use self::setup::RegistryError;
 use crate::{
     abort::AbortSource,
     child_tools::{ChildTool, What},

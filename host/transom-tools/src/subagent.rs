@@ -55,8 +55,10 @@ impl Delegating {
         let Some(properties) = properties.filter(|_| !self.kinds.is_empty()) else { return };
         let names: Vec<_> = self.kinds.iter().map(|kind| &kind.name).collect();
         let list = self.kinds.iter().map(|kind| format!("{}: {}", kind.name, kind.description));
-        let description =
-            format!("Which kind of agent; without it, one like you. {}", list.collect::<Vec<_>>().join(" "));
+        let description = format!(
+            "Which kind of agent; without it, one like you. {}",
+            list.collect::<Vec<_>>().join(" ")
+        );
         let kind = json!({ "type": "string", "enum": names, "description": description });
         properties.insert("kind".to_owned(), kind);
     }
@@ -290,7 +292,10 @@ enum Last {
     /// It lives on.
     Kept(SessionId),
     Refused(String),
-    Ended { stop_reason: String, output: Vec<Block> },
+    Ended {
+        stop_reason: String,
+        output: Vec<Block>,
+    },
 }
 
 /// A delegation under way. Dropping it ends it.
@@ -311,19 +316,23 @@ impl Run {
             }
         };
         let begun = Mutex::new(None);
-        let sink = move |event| match event {
-            DelegationEvent::Started { child } => {
-                *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
-            }
-            DelegationEvent::Kept => {
-                let child = begun.lock().unwrap_or_else(PoisonError::into_inner).take();
-                tell(child.map_or_else(|| Last::Refused("it was never started".to_owned()), Last::Kept));
-            }
-            DelegationEvent::Refused(message) => tell(Last::Refused(message)),
-            DelegationEvent::Ended { stop_reason, output } => {
-                tell(Last::Ended { stop_reason, output });
-            }
-        };
+        let sink =
+            move |event| match event {
+                DelegationEvent::Started { child } => {
+                    *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+                }
+                DelegationEvent::Kept => {
+                    let child = begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    tell(child.map_or_else(
+                        || Last::Refused("it was never started".to_owned()),
+                        Last::Kept,
+                    ));
+                }
+                DelegationEvent::Refused(message) => tell(Last::Refused(message)),
+                DelegationEvent::Ended { stop_reason, output } => {
+                    tell(Last::Ended { stop_reason, output });
+                }
+            };
         Run { stop: subagents.start(delegation, Box::new(sink)), last }
     }
 

@@ -2,6 +2,7 @@
 
 mod bash;
 mod changes;
+mod children;
 mod fence;
 mod jobs;
 mod judging;

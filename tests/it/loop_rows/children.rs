@@ -14,16 +14,20 @@ fn start(prompt: &str) -> Value {
 
 /// The only child that there is so far.
 fn child(stage: &Stage) -> String {
-    let added = stage.peer.seen.iter().find(|frame| {
-        frame["name"] == "session/added" && frame["body"]["origin"] == "subagent"
-    });
+    let added =
+        stage.peer.seen.iter().find(|frame| {
+            frame["name"] == "session/added" && frame["body"]["origin"] == "subagent"
+        });
     added.and_then(|frame| frame["session"].as_str()).expect("a child was born").to_owned()
 }
 
 /// Messages on a session's surface from this kind of source.
 fn from(events: &[Value], kind: &str) -> Vec<Value> {
     let messages = of_kind(events, "user/message").into_iter();
-    messages.map(|event| event["data"].clone()).filter(|data| data["source"]["kind"] == kind).collect()
+    messages
+        .map(|event| event["data"].clone())
+        .filter(|data| data["source"]["kind"] == kind)
+        .collect()
 }
 
 /// The texts of a message.
@@ -54,7 +58,8 @@ fn audited(stage: &Stage, session: &str) {
 /// L-72, P-80: a child that has finished is told something else, and its idle parent is woken each time.
 #[test]
 fn a_child_takes_a_second_message_and_an_idle_parent_is_woken() {
-    let more = json!({"subagent_id": "{{notice after subagent}}", "message": "now the second part"});
+    let more =
+        json!({"subagent_id": "{{notice after subagent}}", "message": "now the second part"});
     let script = json!([
         {"when": {"contains": "go", "notice": "first words"}, "answer": [call("c2", "send_message", more)]},
         {"when": {"contains": "go", "notice": "second words"}, "answer": [{"text": "both are done"}]},
@@ -78,8 +83,12 @@ fn a_child_takes_a_second_message_and_an_idle_parent_is_woken() {
     assert!(!tools(&turn).contains(&"report"), "it has nobody to report to");
 
     gate.open();
-    // Two notices, two turns; both are the host's doing.
-    stage.peer.idle("main", 3);
+    // The second notice may come while the turn of the first still runs.
+    stage.peer.first(|frame| {
+        frame["session"] == "main"
+            && frame["body"]["type"] == "assistant/message"
+            && texts(&frame["body"]["data"]["message"]) == ["both are done"]
+    });
     let events = stage.peer.events("main");
     let notices = from(&events, "subagent-settled");
     let finished = format!("subagent {child} has finished.");
@@ -95,7 +104,10 @@ fn a_child_takes_a_second_message_and_an_idle_parent_is_woken() {
     assert!(tools(&own).contains(&"report"), "{:?}", tools(&own));
     let told = from(&own, "coordinator");
     assert_eq!(texts(&told[0]), ["now the second part"]);
-    assert_eq!(told[0]["source"], json!({"kind": "coordinator", "form": "relay", "senderSessionId": "main"}));
+    assert_eq!(
+        told[0]["source"],
+        json!({"kind": "coordinator", "form": "relay", "senderSessionId": "main"})
+    );
     assert_eq!(of_kind(&own, "subagent/descriptor").len(), 1);
     let runs = stage.peer.seen.iter().filter(|frame| frame["name"] == "subagent/finished");
     assert_eq!(runs.count(), 2, "S-78");
@@ -151,9 +163,8 @@ fn an_interrupt_keeps_the_inbox_and_strangers_are_refused() {
     let _gate = stage.gate("gate");
     stage.turn("go");
     let child = child(&stage);
-    let started = |frame: &Value| {
-        frame["session"] == *child && frame["body"]["type"] == "tool/call"
-    };
+    let started =
+        |frame: &Value| frame["session"] == *child && frame["body"]["type"] == "tool/call";
     stage.peer.first(started);
     assert_eq!(results(&stage.turn("list"))[0].1, format!("{child} running — Child task"));
 
@@ -192,13 +203,13 @@ fn an_interrupt_keeps_the_inbox_and_strangers_are_refused() {
 /// L-72, L-79: a child of a host that was killed goes on where it was, once its parent writes to it.
 #[test]
 fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
-    let message = json!({"subagent_id": "{{prompt after agent}}", "message": "go on then"});
+    let message = json!({"subagent_id": "{{prompt after agent}}", "message": "carry on please"});
     let script = json!([
         rule("go", 1, json!([start("you are the child")])),
         rule("you are the child", 1, json!([bash("b1", "read _ < gate")])),
         rule("list", 1, json!([call("l1", "list_agents", json!({}))])),
         rule("write agent", 1, json!([call("m1", "send_message", message)])),
-        {"when": {"contains": "go on then"}, "answer": [{"text": "here I am"}]},
+        {"when": {"contains": "carry on please"}, "answer": [{"text": "here I am"}]},
         {"answer": [{"text": "well"}]},
     ]);
     let mut stage = Setting::scripted(script).manifest(CONTINUABLE).ready();
@@ -223,9 +234,14 @@ fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
     assert_eq!(texts(&notice)[2], "here I am");
 
     let own = stage.exported(&child);
-    let ends: Vec<_> = of_kind(&own, "turn/end").iter().map(|end| end["data"]["reason"]["kind"].clone()).collect();
+    let ends: Vec<_> =
+        of_kind(&own, "turn/end").iter().map(|end| end["data"]["reason"]["kind"].clone()).collect();
     assert_eq!(ends, ["interrupted", "completed"]);
-    assert_eq!(of_kind(&own, "subagent/descriptor").len(), 1, "its descriptor is that of its birth");
+    assert_eq!(
+        of_kind(&own, "subagent/descriptor").len(),
+        1,
+        "its descriptor is that of its birth"
+    );
     assert!(tools(&own).contains(&"report"));
     let header = of_kind(&own, "request/header").pop().expect("a header");
     assert_eq!(header["data"]["reason"], "resume");
@@ -266,10 +282,15 @@ fn a_kind_has_its_persona_and_tools_and_its_words_are_what_was_asked_for() {
     assert_eq!(all[0], ("c1".to_owned(), r#"{"ok":true}"#.to_owned(), false));
     let wrong = "Error: subagent run gave no valid output: \"value.ok\" must be a boolean\nIts last words:\n{\"ok\": 1}";
     assert_eq!(all[1], ("c2".to_owned(), wrong.to_owned(), true));
-    assert!(all[2].1.starts_with("Error: subagent run gave no valid output: its last words are no JSON"));
+    assert!(
+        all[2]
+            .1
+            .starts_with("Error: subagent run gave no valid output: its last words are no JSON")
+    );
     assert_eq!(code(&turn), "INVALID_OUTPUT");
     let header = &of_kind(&turn, "request/header")[0]["data"]["header"];
-    let subagent = header["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "subagent");
+    let subagent =
+        header["tools"].as_array().expect("tools").iter().find(|tool| tool["name"] == "subagent");
     let kind = &subagent.expect("the tool")["parameters"]["properties"]["kind"];
     assert_eq!(kind["enum"], json!(["judge"]));
     assert!(!tools(&turn).contains(&"send_message"), "no child takes further messages here");

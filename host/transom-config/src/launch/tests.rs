@@ -535,7 +535,19 @@ fn what_the_page_shows_is_accepted() {
     let found = machine.launch(&["sdk", "--patch", "p.yml"]).unwrap();
     assert_eq!(
         found.tools,
-        ["glob", "grep", "job_kill", "job_list", "job_output", "read", "subagent", "todo_write"]
+        [
+            "glob",
+            "grep",
+            "interrupt_agent",
+            "job_kill",
+            "job_list",
+            "job_output",
+            "list_agents",
+            "read",
+            "send_message",
+            "subagent",
+            "todo_write"
+        ]
     );
     assert_eq!(shown.next(), None);
 }

@@ -182,7 +182,11 @@ pub const SUBAGENT: Table = Table {
     doc: "A kind of child sessions that the tool `subagent` can be asked for.",
     keys: &[
         Key::new("description", Kind::Text, "for the model: when to use it").required(),
-        Key::new("persona", Kind::Text, "the persona section of its system prompt; otherwise the host's"),
+        Key::new(
+            "persona",
+            Kind::Text,
+            "the persona section of its system prompt; otherwise the host's",
+        ),
         Key::new("persona-file", Kind::Path, "a file with the persona, instead of `persona`"),
         Key::new(
             "tools",
@@ -201,7 +205,11 @@ pub const SUBAGENT: Table = Table {
             "`true`: it outlives its task and takes further messages; otherwise as `[tools] subagent-mode` says",
         ),
         word("provider", PROVIDERS, "who answers it; otherwise whoever answers its parent"),
-        Key::new("model", Kind::Text, "the model's name; otherwise its parent's, or the provider's default"),
+        Key::new(
+            "model",
+            Kind::Text,
+            "the model's name; otherwise its parent's, or the provider's default",
+        ),
         Key::new(
             "depth-max",
             Kind::Number { least: 1, most: SUBAGENT_DEPTH_MOST },

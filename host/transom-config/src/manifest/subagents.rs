@@ -83,7 +83,7 @@ pub(super) fn subagents(
     };
     for (name, node) in tables {
         let title = format!("subagents.{}", name.get_ref());
-        if !reader.is_name(name, "kind of subagents") {
+        if !reader.is_name(name, "subagents") {
             continue;
         }
         let Some(table) = reader.any_table(node, &title) else { continue };

@@ -72,7 +72,10 @@ fn p80_the_notice_names_the_child_says_how_it_ended_and_what_it_said() {
             .collect();
         assert_eq!(texts.join("|"), expected);
         let source = serde_json::to_value(source).unwrap();
-        assert_eq!((&source["kind"], &source["form"]), (&json!("subagent-settled"), &json!("notice")));
+        assert_eq!(
+            (&source["kind"], &source["form"]),
+            (&json!("subagent-settled"), &json!("notice"))
+        );
         assert_eq!(source["senderSessionId"], "k");
         assert!(source["summary"].as_str().unwrap().starts_with("look "));
     }

@@ -192,7 +192,10 @@ fn p80_a_running_parent_is_told_within_its_turn() {
     let (mut house, child) = House::keeping();
     house.says(&child, "done");
     let (target, message) = house.spliced("main").pop().unwrap();
-    assert_eq!((target.as_str(), &message["source"]["kind"]), ("next-step", &json!("subagent-settled")));
+    assert_eq!(
+        (target.as_str(), &message["source"]["kind"]),
+        ("next-step", &json!("subagent-settled"))
+    );
     house.says("main", "well");
     assert!(!house.told().contains("idle main"), "the turn goes on with the notice (L-32)");
 }
@@ -219,7 +222,13 @@ fn p80_a_parent_that_goes_away_finds_the_notice_when_it_comes_back() {
     let claimed = house.frames.iter().rev().find(|(_, frame)| &*frame.name == "inbox/claimed");
     let body: Value = serde_json::from_str(&claimed.unwrap().1.body).unwrap();
     assert_eq!(body["messageIds"].as_array().unwrap().len(), 1);
-    let messages = house.kinds("main").iter().rev().take_while(|kind| *kind != "turn/start").filter(|kind| *kind == "user/message").count();
+    let messages = house
+        .kinds("main")
+        .iter()
+        .rev()
+        .take_while(|kind| *kind != "turn/start")
+        .filter(|kind| *kind == "user/message")
+        .count();
     assert_eq!(messages, 2, "the notice enters with the prompt");
 }
 
@@ -259,7 +268,11 @@ fn l72_unauthorized_is_whoever_is_not_above() {
     assert_eq!(house.interrupt("other", &child), Some(Err(ChildCode::Unauthorized)));
     assert_eq!(house.write("main", "nobody"), Some(Err(ChildCode::Unauthorized)));
     assert_eq!(house.interrupt("main", "nobody"), Some(Err(ChildCode::Unauthorized)));
-    assert_eq!(house.report("main"), Some(Err(ChildCode::Unauthorized)), "it has no parent to tell");
+    assert_eq!(
+        house.report("main"),
+        Some(Err(ChildCode::Unauthorized)),
+        "it has no parent to tell"
+    );
     assert_eq!(house.order("other", ChildOrder::List), Some(Ok(Obeyed::Listed(Vec::new()))));
 }
 
@@ -284,11 +297,14 @@ fn l72_an_interrupt_ends_the_turn_and_keeps_the_inbox() {
     assert_eq!(settled(&house), 0);
     house.says(&child, "second");
     assert_eq!(settled(&house), 1);
-    let ends = house.log.iter().filter(|append| {
-        append.session.as_str() == child && &*append.kind == "turn/end"
-    });
+    let ends = house
+        .log
+        .iter()
+        .filter(|append| append.session.as_str() == child && &*append.kind == "turn/end");
     let reasons: Vec<Value> = ends
-        .map(|append| serde_json::from_str::<Value>(&append.text).unwrap()["data"]["reason"].clone())
+        .map(|append| {
+            serde_json::from_str::<Value>(&append.text).unwrap()["data"]["reason"].clone()
+        })
         .collect();
     assert_eq!(reasons[0], json!({ "kind": "aborted", "reason": { "kind": "parent" } }));
     assert_eq!(reasons.len(), 3);
@@ -334,7 +350,10 @@ fn l72_a_child_of_an_earlier_life_comes_back() {
     in_order(&told, &[&format!("1 session/added {child}"), &format!("1 running {child}")]);
     house.says(&child, "here I am");
     let (target, message) = house.spliced("main").pop().unwrap();
-    assert_eq!((target.as_str(), &message["content"][2]["text"]), ("next-turn", &json!("here I am")));
+    assert_eq!(
+        (target.as_str(), &message["content"][2]["text"]),
+        ("next-turn", &json!("here I am"))
+    );
     let kinds = house.kinds(&child);
     assert_eq!(kinds.iter().filter(|kind| *kind == "subagent/descriptor").count(), 1);
     house.says("main", "welcome");
@@ -368,7 +387,8 @@ fn l72_not_resumable_says_what_is_wrong_with_the_stored_child() {
         |house, child| house.stored.retain(|stored| stored.id.as_str() != child),
         |house, child| {
             for stored in house.stored.iter_mut().filter(|stored| stored.id.as_str() == child) {
-                stored.header = stored.header.replace(r#""parentSession":"main""#, r#""parentSession":"x""#);
+                stored.header =
+                    stored.header.replace(r#""parentSession":"main""#, r#""parentSession":"x""#);
             }
         },
         |house, child| {
@@ -379,7 +399,8 @@ fn l72_not_resumable_says_what_is_wrong_with_the_stored_child() {
         |house, child| {
             let of = |append: &&mut Append| append.session.as_str() == child;
             for append in house.log.iter_mut().filter(of) {
-                append.text = append.text.replace(r#""mode":"continuable""#, r#""mode":"one-shot""#).into();
+                append.text =
+                    append.text.replace(r#""mode":"continuable""#, r#""mode":"one-shot""#).into();
             }
         },
     ];
@@ -472,7 +493,8 @@ fn l67_a_child_has_its_nature_and_no_more_tools_than_its_parent() {
     };
     house.keep_as(7, "main", nature);
     let child = house.child(7);
-    let descriptor = house.log.iter().find(|append| &*append.kind == "subagent/descriptor").unwrap();
+    let descriptor =
+        house.log.iter().find(|append| &*append.kind == "subagent/descriptor").unwrap();
     let descriptor: Value = serde_json::from_str(&descriptor.text).unwrap();
     let expected = json!({
         "version": 2,

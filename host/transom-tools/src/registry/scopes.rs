@@ -7,10 +7,7 @@ use std::{
 };
 
 use transom_frame::SessionId;
-use transom_harness::{
-    ports::ToolSpec,
-    subagents::Toolset,
-};
+use transom_harness::{ports::ToolSpec, subagents::Toolset};
 
 use super::{Entry, Registry, RegistryError, Table};
 use crate::{judge::Subject, tool::Tool};
@@ -90,10 +87,8 @@ impl Registry {
         let Some(scope) = scopes.get(session) else { return hosts };
         let admitted = hosts.iter().filter(|spec| scope.admits(&spec.name));
         // By name, so that what is its own takes the place of the host's, and the order is that of L-95.
-        let specs: BTreeMap<&str, &ToolSpec> = admitted
-            .chain(scope.own.specs.iter())
-            .map(|spec| (spec.name.as_str(), spec))
-            .collect();
+        let specs: BTreeMap<&str, &ToolSpec> =
+            admitted.chain(scope.own.specs.iter()).map(|spec| (spec.name.as_str(), spec)).collect();
         specs.into_values().cloned().collect()
     }
 }

@@ -174,8 +174,8 @@ impl Parts {
             _ => {
                 let what = What::of_parent(name).ok_or_else(|| unknown(name))?;
                 let children = self.options.children.clone();
-                let children =
-                    children.ok_or_else(|| lacking(name, "subagents that take further messages"))?;
+                let children = children
+                    .ok_or_else(|| lacking(name, "subagents that take further messages"))?;
                 Arc::new(ChildTool { children, what })
             }
         })

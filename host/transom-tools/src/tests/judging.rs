@@ -214,10 +214,13 @@ async fn p18_the_arguments_are_in_the_schema_exactly_where_the_tool_is_confined(
         .registry
         .set_permissions(Permissions { confines_files: false, ..confining(vec![], None) });
     assert_eq!(told(&bench), "bash");
-    assert!(bench.registry.specs(&"main".into())[0].description.contains("the very same command once"));
+    assert!(
+        bench.registry.specs(&"main".into())[0].description.contains("the very same command once")
+    );
     bench.registry.set_permissions(confining(vec![], None));
     assert_eq!(told(&bench), "bash edit write");
-    let target = &bench.registry.specs(&"main".into())[0].parameters["properties"]["sandbox_permissions"];
+    let target =
+        &bench.registry.specs(&"main".into())[0].parameters["properties"]["sandbox_permissions"];
     assert_eq!(target["enum"], json!(["workspace-write", "danger-full-access"]));
     bench.registry.set_permissions(Permissions::default());
     assert_eq!(told(&bench), "");

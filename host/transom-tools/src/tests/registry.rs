@@ -124,7 +124,11 @@ async fn only_valid_calls_of_read_are_parallel() {
         ("no_such_tool", "{}", false),
     ];
     for (name, arguments, expected) in table {
-        assert_eq!(bench.registry.is_parallel(&"main".into(), name, arguments), expected, "{name} {arguments}");
+        assert_eq!(
+            bench.registry.is_parallel(&"main".into(), name, arguments),
+            expected,
+            "{name} {arguments}"
+        );
     }
 }
 

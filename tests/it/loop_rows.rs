@@ -3,6 +3,7 @@
 
 mod asks;
 mod cancel;
+mod children;
 mod delegation;
 mod images;
 mod model;

@@ -27,7 +27,7 @@ use transom_model::{
 };
 use transom_router::{HostFacts, Images, Reach, Router};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{JobLimits, Options, Registry};
+use transom_tools::{JobLimits, Options, Providers as Subagents, Registry};
 
 use super::{
     place::{Place, text},
@@ -99,7 +99,7 @@ impl Memory {
         options.jobs = has_jobs.then(JobLimits::default);
         options.shell_timeout_ms = setup.shell_timeout_ms;
         options.job_sink = Some(host.jobs());
-        options.subagents = Some(Arc::new(host.clone()));
+        options.subagents = Some(Subagents::in_process(Arc::new(host.clone())));
         let ports = Ports {
             door_models: HashMap::new(),
             models: Arc::new(models) as Arc<dyn Models>,

@@ -58,6 +58,8 @@ pub struct Launch {
     pub shell_timeout_ms: u64,
     /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
     pub subagent_depth_max: u64,
+    /// Whether children take further messages (L-72, L-103).
+    pub subagents_continuable: bool,
     /// Where sessions are kept. `None`: nowhere.
     pub sessions: Option<Sessions>,
     /// Workspace of shell and file tools where a session names none; absolute.

@@ -7,6 +7,7 @@ pub mod keys;
 mod layers;
 mod overrides;
 mod permissions;
+mod subagents;
 mod upkeep;
 
 use std::{
@@ -27,6 +28,7 @@ pub use permissions::{
     Access, Approvals, Confine, Delivery, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, Jobs,
     PERSONAL_SECRETS, PRESETS, PermissionRule, Permissions, RuleDecision, Temp,
 };
+pub use subagents::{Subagent, SubagentMode};
 pub use upkeep::{
     BACKOFF_MS_MAX, CRASH_SECONDS, CRASHES, Control, Metrics, PROBATION_CALLS, PROBATION_FAULTS,
     PROBATION_SECONDS, Probation, Recovery,
@@ -67,6 +69,29 @@ pub const TOOLS: &[&str] = &[
     "edit",
     "glob",
     "grep",
+    "interrupt_agent",
+    "job_kill",
+    "job_list",
+    "job_output",
+    "list_agents",
+    "read",
+    "send_message",
+    "subagent",
+    "todo_write",
+    "write",
+];
+
+/// Of these, those by which a session addresses children that take further messages (L-72). They are there where such
+/// children can be.
+pub const CHILD_TOOLS: &[&str] = &["interrupt_agent", "list_agents", "send_message"];
+
+/// The tools that there are where a manifest names none and children are for one task.
+pub(crate) const TOOLS_OTHERWISE: &[&str] = &[
+    "ask_user_question",
+    "bash",
+    "edit",
+    "glob",
+    "grep",
     "job_kill",
     "job_list",
     "job_output",
@@ -91,6 +116,12 @@ pub const SUBAGENT_DEPTH_MAX: u64 = 3;
 /// Each level is a session with a model of its own: past this, depth is a slip.
 pub(crate) const SUBAGENT_DEPTH_MOST: u64 = 32;
 
+/// Live children of one session where the manifest says nothing.
+pub const SUBAGENTS_LIVE_MAX: u64 = 32;
+
+/// Each of them holds its conversation in memory.
+pub(crate) const SUBAGENTS_LIVE_MOST: u64 = 1_000;
+
 const CARRIERS: [&str; 2] = ["stdio", "unix"];
 const ANSWERS: [&str; 3] = ["never", "owned", "always"];
 const SWAPS: [&str; 2] = ["migrate", "drain"];
@@ -113,6 +144,8 @@ pub struct Manifest {
     pub store: StoreSettings,
     /// `[tools]`.
     pub tools: Tools,
+    /// `[subagents.<name>]`.
+    pub subagents: BTreeMap<String, Subagent>,
     /// `[permissions]`.
     pub permissions: Permissions,
     /// `[confine]`.
@@ -259,16 +292,22 @@ pub struct Tools {
     pub shell_timeout_ms: u64,
     /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
     pub subagent_depth_max: u64,
+    /// Whether a child of no kind takes further messages (L-72).
+    pub subagent_mode: SubagentMode,
+    /// Live children of one session, those that rest included.
+    pub subagents_live_max: u64,
 }
 
 impl Default for Tools {
-    /// All of them. `ask_user_question` too: where nobody can be asked, it says so itself (L-65).
+    /// All of them but those that address children which live on. `ask_user_question` too: where nobody can be asked, it says so itself (L-65).
     fn default() -> Tools {
         Tools {
-            enabled: TOOLS.iter().map(|&name| name.to_owned()).collect(),
+            enabled: TOOLS_OTHERWISE.iter().map(|&name| name.to_owned()).collect(),
             keep_environment: Vec::new(),
             shell_timeout_ms: SHELL_TIMEOUT_MS,
             subagent_depth_max: SUBAGENT_DEPTH_MAX,
+            subagent_mode: SubagentMode::OneShot,
+            subagents_live_max: SUBAGENTS_LIVE_MAX,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! perform. Turns and steps are in `agent/turn.rs` and `agent/step.rs`, tool calls in `agent/calls.rs`.
 
 mod calls;
+mod children;
 mod effect;
 mod jobs;
 mod permissions;
@@ -11,6 +12,7 @@ mod turn;
 
 use std::{mem, sync::Arc};
 
+use serde_json::Value;
 use transom_frame::{Code, Failure, MessageId, SessionId};
 
 use crate::{
@@ -25,6 +27,7 @@ use crate::{
     message::{Form, Message, Role, Source},
     ports::Route,
     restore::{RestoreError, Restored, fork, restore},
+    subagents::Descriptor,
     system_prompt::PromptSection,
 };
 
@@ -32,7 +35,7 @@ use self::turn::Turn;
 pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
-    permissions::{Descriptor, Permissions},
+    permissions::Permissions,
     queue::QueueAction,
 };
 
@@ -55,6 +58,8 @@ pub struct AgentConfig {
     pub permissions: Permissions,
     /// How deep delegation may go (L-67): 0 forbids it.
     pub subagent_depth_max: u64,
+    /// Live children of one session, those that rest included.
+    pub subagents_live_max: usize,
     /// Whether models are told what changes around them (L-96).
     pub runtime_context: bool,
     /// Ends of jobs never wake an agent (P-77).
@@ -74,6 +79,8 @@ impl Default for AgentConfig {
             inbox_messages_max: 10_000,
             permissions: Permissions::default(),
             subagent_depth_max: 3,
+            // As many as a message may call at once three times over; each is a conversation in memory.
+            subagents_live_max: 32,
             runtime_context: true,
             quiet_jobs: false,
         }
@@ -107,8 +114,12 @@ pub struct Agent {
     last_end: Option<TurnEnd>,
     /// What the model of a delegated session has streamed in its last turn.
     streamed: String,
-    /// Told in the first turn of a delegated session.
-    descriptor: Option<Descriptor>,
+    /// Told in the first turn of a delegated session; then it is the log's.
+    undescribed: Option<Descriptor>,
+    /// What the last words of a delegated session must be.
+    output_schema: Option<Value>,
+    /// Where its last activity begins in the log.
+    active_from: u64,
     /// Ends of jobs whose start is not logged yet.
     early_jobs: Vec<JobChange>,
     /// The end of the wait for jobs, once the session goes away.
@@ -147,7 +158,9 @@ impl Agent {
             inbox_changed: false,
             last_end: None,
             streamed: String::new(),
-            descriptor: None,
+            undescribed: None,
+            output_schema: None,
+            active_from: 0,
             early_jobs: Vec::new(),
             job_drain: None,
             wakes: jobs::WAKES,
@@ -243,15 +256,6 @@ impl Agent {
     /// How the last turn of this life ended.
     pub fn last_end(&self) -> Option<&TurnEnd> {
         self.last_end.as_ref()
-    }
-
-    /// What the model of a delegated session has said: its last answer, else what it streamed, else nothing (L-66).
-    pub fn output(&self) -> Vec<Block> {
-        match self.log.last_answer() {
-            Some(message) => message.content.clone(),
-            None if self.streamed.is_empty() => Vec::new(),
-            None => vec![Block::text(self.streamed.clone())],
-        }
     }
 
     /// The directory that tools of this session work in.
@@ -483,6 +487,7 @@ impl Agent {
     }
 
     fn wake(&mut self, out: &mut Vec<Effect>, now: u64) {
+        self.active_from = self.log.next_seq();
         out.push(Effect::Live(Live::Status(Status::Running)));
         self.moving = true;
         let next = self.open_turn(out, now);

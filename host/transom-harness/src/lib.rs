@@ -17,6 +17,7 @@ pub mod permissions;
 pub mod ports;
 pub mod restore;
 pub mod retry;
+pub mod subagents;
 pub mod system_prompt;
 mod title;
 pub mod vocabulary;

@@ -74,6 +74,32 @@ pub enum Source {
         /// Equals `toolCallId` of the only block (L-13).
         call_id: String,
     },
+    /// `coordinator`: the session that has delegated to this one (L-72).
+    #[serde(rename_all = "camelCase")]
+    Coordinator {
+        /// `relay`.
+        form: Form,
+        /// That session.
+        sender_session_id: String,
+    },
+    /// `subagent-report`: a child, in words of its own (L-72).
+    #[serde(rename_all = "camelCase")]
+    SubagentReport {
+        /// `relay`.
+        form: Form,
+        /// The child.
+        sender_session_id: String,
+    },
+    /// `subagent-settled`: the host, of a child that has come to rest (P-80).
+    #[serde(rename_all = "camelCase")]
+    SubagentSettled {
+        /// `notice`.
+        form: Form,
+        /// For people: the content in short.
+        summary: String,
+        /// The child.
+        sender_session_id: String,
+    },
 }
 
 /// How a message that no person wrote is to be read.
@@ -84,6 +110,8 @@ pub enum Form {
     Snapshot,
     /// One thing that has happened.
     Notice,
+    /// The words of another session.
+    Relay,
 }
 
 /// A named part of the system prompt or of the runtime context.

@@ -1,7 +1,7 @@
 //! What the loop needs from the world: models, tools, a store. The machines of this crate never
 //! call these; the driver does, when it performs their effects.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::{
     jobs::{JobKind, JobRecord},
     message::Message,
     permissions::Access,
+    subagents::{Capabilities, ChildOrder, ChildRefused, Nature, Obeyed, Toolset},
 };
 
 /// Receives what a port produces. May be called from any thread, and must not block.
@@ -274,12 +275,16 @@ pub struct Asker {
 
 /// The tools of a host.
 pub trait Tools: Send + Sync {
-    /// What the model is told, sorted by name (L-95).
-    fn specs(&self) -> Arc<[ToolSpec]>;
+    /// Gives a session tools of its own, and keeps others from it, until it is forgotten. Comes before anything else
+    /// of that session (L-53, L-67).
+    fn equip(&self, session: &SessionId, toolset: Toolset);
 
-    /// What the model is told for a step of a session, where that depends on the session.
-    fn specs_for(&self, _asker: &Asker) -> Arc<[ToolSpec]> {
-        self.specs()
+    /// What the model of a session may be told, sorted by name (L-95).
+    fn specs(&self, session: &SessionId) -> Arc<[ToolSpec]>;
+
+    /// What it is told for a step, where that depends on the session's directory and model.
+    fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
+        self.specs(&asker.session)
     }
 
     /// Whether `specs_for` looks at files, and so is no work for the loop's own thread.
@@ -287,8 +292,8 @@ pub trait Tools: Send + Sync {
         false
     }
 
-    /// Whether this call may overlap its neighbours (L-57).
-    fn is_parallel(&self, name: &str, arguments: &str) -> bool;
+    /// Whether this call of a session may overlap its neighbours (L-57).
+    fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool;
 
     /// Says whether a call may begin. The sink is called once, perhaps before this returns.
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>);
@@ -315,9 +320,13 @@ pub struct Delegation {
     pub prompt: String,
     /// The parent's, captured when the call was judged (P-23).
     pub access: Access,
+    /// The parent's directory; absolute. Who runs the child elsewhere has no other one (L-69).
+    pub directory: PathBuf,
+    /// What the child is besides.
+    pub nature: Nature,
 }
 
-/// What becomes of a delegation, in this order; `Ended` and `Refused` are last.
+/// What becomes of a delegation, in this order; `Kept`, `Ended` and `Refused` are last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DelegationEvent {
     /// The child is there (L-66).
@@ -325,6 +334,8 @@ pub enum DelegationEvent {
         /// Its id, which is the agent's as well.
         child: SessionId,
     },
+    /// The child has its task, and lives on after it (L-72). What becomes of it is told to its parent (P-80).
+    Kept,
     /// It could not be started; for the model.
     Refused(String),
     /// The run is over, and everything of it is released.
@@ -338,8 +349,24 @@ pub enum DelegationEvent {
 
 /// Who runs delegations: this host's own sessions, or agents in other processes.
 pub trait Subagents: Send + Sync {
+    /// What a delegation may ask of it (L-69). Nothing, unless it says otherwise.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
     /// Starts a run. Stopping it ends the run as aborted.
     fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop>;
+}
+
+/// Who carries words between sessions and the children that they keep (L-72).
+pub trait Children: Send + Sync {
+    /// Carries out what a session wants. The sink is called once.
+    fn order(
+        &self,
+        session: &SessionId,
+        order: ChildOrder,
+        sink: Sink<Result<Obeyed, ChildRefused>>,
+    );
 }
 
 /// Whoever puts questions to the person behind a session (L-65).

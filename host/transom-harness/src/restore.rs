@@ -12,14 +12,15 @@ use serde_json::value::RawValue;
 
 use crate::{
     block::Block,
-    event::{Data, Event, Target, TurnEnd},
-    header::Header,
+    event::{Data, Event, SubagentMode, Target, TurnEnd},
+    header::{Header, Origin},
     inbox::Inbox,
     jobs::{JobCause, JobKind, JobRecord, JobStatus, notice},
     log::{Effort, Log, ReplaceError},
     message::{CONTEXT_PLUGIN, Message, Role, Source},
     permissions::Outcome,
     ports::ToolErrorCode,
+    subagents::{Catalogued, Descriptor, ToolFilter},
     vocabulary,
 };
 
@@ -252,6 +253,27 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Described {
+    mode: SubagentMode,
+    provider: String,
+    label: Option<String>,
+    agent_provider: Option<String>,
+    agent_model: Option<String>,
+    persona: Option<String>,
+    tool_filter: Option<ToolFilter>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Child {
+    child_id: String,
+    mode: SubagentMode,
+    #[serde(default)]
+    label: String,
+}
+
+#[derive(Deserialize)]
 struct Moved {
     cwd: String,
 }
@@ -325,9 +347,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
             return Err(RestoreError::Gap { expected, got: envelope.seq });
         }
         if expected == seed {
-            // Neither what waited in the session that this one was forked from, nor its jobs, are this one's.
-            restored.inbox = Inbox::default();
-            restored.log.jobs.clear();
+            restored.leave_to_the_source();
         }
         ends_seed = envelope.kind == "session/end-seed";
         restored.fold(&mut open, &envelope)?;
@@ -335,10 +355,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
     }
     match events.len() as u64 {
         // Nothing of its own yet. A session without a seed is empty then anyway.
-        count if count == seed => {
-            restored.inbox = Inbox::default();
-            restored.log.jobs.clear();
-        }
+        count if count == seed => restored.leave_to_the_source(),
         count if count < seed => return Err(RestoreError::Seed { expected: seed, got: count }),
         _ => {}
     }
@@ -347,6 +364,15 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
 }
 
 impl Restored {
+    /// Neither what waited in the session that this one was forked from, nor its jobs, nor its children, are this
+    /// one's; nor is what that one was.
+    fn leave_to_the_source(&mut self) {
+        self.inbox = Inbox::default();
+        self.log.jobs.clear();
+        self.log.children.clear();
+        self.log.descriptor = None;
+    }
+
     fn fold(&mut self, open: &mut Open, envelope: &Envelope<'_>) -> Result<(), RestoreError> {
         let seq = envelope.seq;
         match &*envelope.kind {
@@ -423,7 +449,34 @@ impl Restored {
                 let Asked { id } = read(envelope)?;
                 open.asked.retain(|asked| *asked != id);
             }
-            // Other runtimes use the same names, perhaps in other shapes, and both are ignorable (L-19).
+            "subagent/descriptor" if self.log.header().origin == Some(Origin::Subagent) => {
+                let Described {
+                    mode,
+                    provider,
+                    label,
+                    agent_provider,
+                    agent_model,
+                    persona,
+                    tool_filter,
+                } = read(envelope)?;
+                self.log.descriptor = Some(Descriptor {
+                    mode,
+                    provider,
+                    label,
+                    agent_provider,
+                    agent_model,
+                    persona,
+                    tool_filter,
+                });
+            }
+            // Other runtimes use the same names, perhaps in other shapes, and all three are ignorable (L-19).
+            "subagent/catalog" => {
+                let Ok(child) = read(envelope) else { return Ok(()) };
+                let Child { child_id, mode, label } = child;
+                if mode == SubagentMode::Continuable {
+                    self.log.children.push(Catalogued { child: child_id.into(), label });
+                }
+            }
             "job/registered" => {
                 let Ok(registered) = read(envelope) else { return Ok(()) };
                 let Registered { job_id, kind, label, started_at } = registered;

@@ -21,12 +21,13 @@ use transom_harness::{
     chunk::Chunk,
     jobs::JobChange,
     ports::{
-        Append, AskRefused, Asker, Commit, Delegation, DelegationEvent, Models, Questions, Sink,
-        Stop, Store, StoreError, Subagents, ToolSpec, Tools,
+        Append, AskRefused, Asker, Children, Commit, Delegation, DelegationEvent, Models,
+        Questions, Sink, Stop, Store, StoreError, Subagents, ToolSpec, Tools,
     },
+    subagents::{Capabilities, ChildOrder, ChildRefused, Obeyed},
 };
 use transom_router::{
-    Answer, AskId, Claimed, Effect, Event, Facts, Question, QuestionId, Router, RunId,
+    Answer, AskId, Claimed, Effect, Event, Facts, OrderId, Question, QuestionId, Router, RunId,
 };
 
 use crate::images;
@@ -53,6 +54,7 @@ impl Ports {
     }
 }
 
+type OrderSink = Sink<Result<Obeyed, ChildRefused>>;
 type AnswerSink = Sink<Result<String, AskRefused>>;
 
 /// The way into the loop, for carriers, peers and ports. Cheap to clone.
@@ -60,7 +62,7 @@ type AnswerSink = Sink<Result<String, AskRefused>>;
 pub struct Host {
     inbox: mpsc::UnboundedSender<Message>,
     connections: Arc<AtomicU64>,
-    /// Delegations and questions so far.
+    /// Delegations, orders and questions so far.
     asked: Arc<AtomicU64>,
 }
 
@@ -71,6 +73,7 @@ pub struct Inbox(mpsc::UnboundedReceiver<Message>);
 enum Message {
     Event(Event),
     Delegate { run: RunId, delegation: Delegation, sink: Sink<DelegationEvent> },
+    Order { order: OrderId, session: SessionId, wanted: ChildOrder, sink: OrderSink },
     Question { question: QuestionId, session: SessionId, questions: Value, sink: AnswerSink },
     Attach { connection: ConnectionId, facts: Facts, link: Link },
     Shutdown(oneshot::Sender<Vec<String>>),
@@ -185,10 +188,22 @@ impl Attached {
 
 /// This host's own sessions take work from one another (L-66).
 impl Subagents for Host {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
     fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop> {
         let run = RunId(self.next());
         self.tell(Message::Delegate { run, delegation, sink });
         Box::new(Withdraw { host: self.clone(), event: move || Event::StopDelegation { run } })
+    }
+}
+
+/// Children of this host's own sessions are reached through the loop (L-72).
+impl Children for Host {
+    fn order(&self, session: &SessionId, wanted: ChildOrder, sink: OrderSink) {
+        let order = OrderId(self.next());
+        self.tell(Message::Order { order, session: session.clone(), wanted, sink });
     }
 }
 
@@ -226,6 +241,8 @@ pub struct Core {
     running: HashMap<(SessionId, Token), Box<dyn Stop>>,
     /// Who waits for what becomes of a delegation.
     delegations: HashMap<RunId, Sink<DelegationEvent>>,
+    /// Who waits for what becomes of an order.
+    orders: HashMap<OrderId, OrderSink>,
     /// Who waits for an answer.
     questions: HashMap<QuestionId, AnswerSink>,
     appends: Vec<Append>,
@@ -245,6 +262,7 @@ impl Core {
             links: HashMap::new(),
             running: HashMap::new(),
             delegations: HashMap::new(),
+            orders: HashMap::new(),
             questions: HashMap::new(),
             appends: Vec::new(),
             next: VecDeque::new(),
@@ -273,6 +291,10 @@ impl Core {
             Message::Delegate { run, delegation, sink } => {
                 self.delegations.insert(run, sink);
                 self.next.push_back(Event::Delegate { run, delegation });
+            }
+            Message::Order { order, session, wanted, sink } => {
+                self.orders.insert(order, sink);
+                self.next.push_back(Event::Order { order, session, wanted });
             }
             Message::Question { question, session, questions, sink } => {
                 self.questions.insert(question, sink);
@@ -350,7 +372,9 @@ impl Core {
             Effect::PlanCalls { session, token, calls } => {
                 let plan = calls
                     .iter()
-                    .map(|(name, arguments)| self.ports.tools.is_parallel(name, arguments))
+                    .map(|(name, arguments)| {
+                        self.ports.tools.is_parallel(&session, name, arguments)
+                    })
                     .collect();
                 self.happens(session, Happened::Planned(token, plan));
             }
@@ -380,6 +404,12 @@ impl Core {
                     self.delegations.remove(&run);
                 }
             }
+            Effect::Ordered { order, result } => {
+                if let Some(sink) = self.orders.remove(&order) {
+                    sink(result);
+                }
+            }
+            Effect::Equip { session, toolset } => self.ports.tools.equip(&session, toolset),
             Effect::Answer { question, answer } => {
                 if let Some(sink) = self.questions.remove(&question) {
                     sink(answer);

@@ -16,6 +16,7 @@ use crate::{
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
     request::{List, Order, Want},
+    revivals::unreadable,
     router::{Router, not_found},
     row::{self, Checked, Listing, Row},
 };
@@ -37,6 +38,12 @@ pub(crate) enum Pending {
     /// The directory of a session that is being opened.
     Workspace(SessionId, Box<Born>),
     Delegate(RunId),
+    /// A child that its parent wants back.
+    ReviveClaim(SessionId),
+    /// Its whole log.
+    ReviveRead(SessionId, StoredSession),
+    /// Its directory.
+    ReviveLook(SessionId, Box<Born>),
     ForkRead(Forking),
     ForkClaim(Forking, Vec<Arc<str>>),
     /// The directory of a fork.
@@ -71,6 +78,15 @@ impl Router {
             }
             (Pending::Delegate(run), Answer::Claimed(claimed)) => {
                 self.delegation_claimed(out, now, run, claimed);
+            }
+            (Pending::ReviveClaim(child), Answer::Claimed(claimed)) => {
+                self.revival_claimed(out, child, claimed);
+            }
+            (Pending::ReviveRead(child, stored), Answer::Events(events)) => {
+                self.revival_read(out, now, child, &stored, events);
+            }
+            (Pending::ReviveLook(child, born), Answer::Directory(found)) => {
+                self.revival_looked_at(out, now, child, *born, found);
             }
             (Pending::ForkRead(forking), Answer::Events(events)) => {
                 self.fork_read(out, forking, events);
@@ -134,6 +150,12 @@ impl Router {
             }
             Pending::Delegate(run) => {
                 self.delegation_claimed(out, now, run, Err(StoreError::Io(failure.message)));
+            }
+            Pending::ReviveClaim(child)
+            | Pending::ReviveRead(child, _)
+            | Pending::ReviveLook(child, _) => {
+                let refused = unreadable(&child, &StoreError::Io(failure.message));
+                self.fail_revival(out, &child, &refused);
             }
             Pending::ForkRead(forking) => self.refuse(out, &forking.asked, &failure),
             Pending::ForkClaim(forking, _) | Pending::ForkWorkspace(forking, _) => {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod asks;
+mod children;
 mod commits;
 mod delegations;
 mod directory;
@@ -17,6 +18,7 @@ mod projections;
 mod questions;
 mod release;
 mod request;
+mod revivals;
 mod router;
 mod row;
 mod sessions;
@@ -34,6 +36,7 @@ use transom_harness::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, ModelRequest, Page, Route, Served,
         StoreError, StoredSession, ToolCall,
     },
+    subagents::{ChildOrder, ChildRefused, Obeyed, Toolset},
 };
 
 pub use crate::{
@@ -105,6 +108,15 @@ pub enum Event {
         /// That of `Delegate`.
         run: RunId,
     },
+    /// A call wants something of a session that its own is related to (L-72).
+    Order {
+        /// New in this process.
+        order: OrderId,
+        /// The session that wants it.
+        session: SessionId,
+        /// What it wants.
+        wanted: ChildOrder,
+    },
     /// A call has a question for the person behind its session (L-65).
     Question {
         /// New in this process.
@@ -130,6 +142,10 @@ pub struct AskId(pub u64);
 /// Names a delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub u64);
+
+/// Names what a session wants of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OrderId(pub u64);
 
 /// Names a question of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -245,8 +261,22 @@ pub enum Effect {
     Delegated {
         /// That of `Event::Delegate`.
         run: RunId,
-        /// `Refused` and `Ended` are last.
+        /// `Kept`, `Refused` and `Ended` are last.
         event: DelegationEvent,
+    },
+    /// Say what has become of an order.
+    Ordered {
+        /// That of `Event::Order`.
+        order: OrderId,
+        /// Or why it is not carried out.
+        result: Result<Obeyed, ChildRefused>,
+    },
+    /// Give a session tools of its own, and keep others from it.
+    Equip {
+        /// It is about to be live; nothing of it has been assembled.
+        session: SessionId,
+        /// Not the default.
+        toolset: Toolset,
     },
     /// Give a question's answer to the call that has asked.
     Answer {

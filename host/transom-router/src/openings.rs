@@ -59,7 +59,7 @@ impl Router {
                 &Failure::invalid(&["a session id must not be empty"]),
             );
         }
-        if self.opening.contains_key(&id) {
+        if self.opening.contains_key(&id) || self.reviving.contains_key(&id) {
             return self.refuse(out, &asked, &exists(&id));
         }
         if self.sessions.contains_key(&id) {

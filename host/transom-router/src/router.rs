@@ -26,6 +26,7 @@ use crate::{
     peer::{Asked, Peer},
     release::{Item, Release},
     request::{Fate, Prompt, PromptMode, Request, Scope, Subscribe},
+    revivals::Revival,
     sessions::Session,
 };
 
@@ -92,6 +93,10 @@ pub struct Router {
     /// What people have not decided yet, oldest first.
     pub(crate) open_asks: Vec<OpenAsk>,
     pub(crate) runs: HashMap<RunId, Run>,
+    /// Children on their way back from the store.
+    pub(crate) reviving: HashMap<SessionId, Revival>,
+    /// When the event under way has happened, epoch milliseconds.
+    pub(crate) now: u64,
     asks: u64,
     pub(crate) lives: u64,
     /// Effects that wait until the events before them are durable (L-74), by the number of the last
@@ -124,6 +129,8 @@ impl Router {
             pending: HashMap::new(),
             open_asks: Vec::new(),
             runs: HashMap::new(),
+            reviving: HashMap::new(),
+            now: 0,
             asks: 0,
             lives: 0,
             deferred: BTreeMap::new(),
@@ -150,6 +157,7 @@ impl Router {
             ("pending", self.pending.len()),
             ("open_asks", self.open_asks.len()),
             ("runs", self.runs.len()),
+            ("reviving", self.reviving.len()),
             ("deferred", self.deferred.len()),
         ];
         sizes.into_iter().filter(|(_, size)| *size > 0).collect()
@@ -157,6 +165,7 @@ impl Router {
 
     /// Advances by one thing that has happened. `now` is epoch milliseconds.
     pub fn handle(&mut self, out: &mut Vec<Effect>, now: u64, event: Event) {
+        self.now = now;
         match event {
             Event::Connected { connection, facts } => self.connected(connection, facts),
             Event::Frame { connection, frame } => self.frame(out, now, connection, frame),
@@ -170,8 +179,11 @@ impl Router {
             Event::Committed(commit) => self.committed(out, now, commit),
             Event::Happened { session, happened } => self.happened(out, now, &session, happened),
             Event::Answered { ask, answer } => self.answered(out, now, ask, answer),
-            Event::Delegate { run, delegation } => self.delegate(out, run, delegation),
+            Event::Delegate { run, delegation } => self.delegate(out, now, run, delegation),
             Event::StopDelegation { run } => self.stop_delegation(out, now, run),
+            Event::Order { order, session, wanted } => {
+                self.order(out, now, order, &session, wanted);
+            }
             Event::Question { question, session, questions } => {
                 self.question(out, question, &session, questions);
             }
@@ -253,7 +265,12 @@ impl Router {
         let claims = |pending: &Pending| {
             matches!(
                 pending,
-                Pending::Delegate(_) | Pending::ForkClaim(..) | Pending::ForkWorkspace(..)
+                Pending::Delegate(_)
+                    | Pending::ForkClaim(..)
+                    | Pending::ForkWorkspace(..)
+                    | Pending::ReviveClaim(_)
+                    | Pending::ReviveRead(..)
+                    | Pending::ReviveLook(..)
             )
         };
         if self.sessions.is_empty()

@@ -9,6 +9,7 @@ use transom_harness::{
     event::Event,
     jobs::JobRecord,
     ports::{Append, DelegationEvent, Page, ToolOutcome},
+    subagents::Toolset,
 };
 
 use crate::{
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     /// The door through which it was opened; models are as that door maps them.
     pub(crate) door: Arc<str>,
     pub(crate) work: Work,
+    /// Which tools it has (L-67).
+    pub(crate) toolset: Toolset,
     pub(crate) stage: Stage,
     /// `session/added` has been shown.
     pub(crate) announced: bool,
@@ -67,6 +70,11 @@ pub(crate) enum Work {
     None,
     /// It has not come to rest yet.
     UnderWay(RunId),
+    /// It outlives its task (L-72).
+    Kept {
+        /// Its parent has been told how it came to rest last (P-80).
+        settled: bool,
+    },
     /// Its outcome, to be told once the session has left (P-64).
     Done(RunId, DelegationEvent),
 }
@@ -95,6 +103,12 @@ impl Session {
     ) -> Session {
         agent.begin_life(life);
         let id = agent.id().clone();
+        let above = parent.map(|parent| parent.toolset.filters.clone()).unwrap_or_default();
+        let own = agent.descriptor().and_then(|own| own.tool_filter.clone());
+        let toolset = Toolset {
+            filters: above.into_iter().chain(own).collect(),
+            reports: agent.is_continuable(),
+        };
         let line = parent.map(|parent| parent.line.iter()).unwrap_or_default();
         Session {
             header: agent.header().to_json().into(),
@@ -105,6 +119,7 @@ impl Session {
             life,
             door,
             work,
+            toolset,
             stage: Stage::Live,
             announced: false,
             released: agent.log().next_seq(),
@@ -148,6 +163,9 @@ impl Router {
                 }
             }
             None => *self.by_door.entry(Arc::clone(&session.door)).or_default() += 1,
+        }
+        if session.toolset != Toolset::default() {
+            out.push(Effect::Equip { session: id.clone(), toolset: session.toolset.clone() });
         }
         self.sessions.insert(id.clone(), session);
         for event in stored {
@@ -258,6 +276,7 @@ impl Router {
             self.happened(out, now, id, happened);
         }
         self.run_rests(out, now, id);
+        self.child_rests(out, now, id);
         self.leave_behind_children(out, id);
         Some(result)
     }

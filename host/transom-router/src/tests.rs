@@ -1,6 +1,7 @@
 //! Stories of the router: what doors ask, what they are shown, and when.
 
 mod asks;
+mod children;
 mod delegations;
 mod forks;
 mod images;
@@ -31,11 +32,12 @@ use transom_harness::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, Judgement, Page, RetryPolicy,
         Route, Served, StoreError, StoredSession, ToolOutcome, Wanted,
     },
+    subagents::{ChildRefused, Nature, Obeyed, Toolset},
 };
 
 use crate::{
-    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Images, Question, QuestionId, Reach,
-    Router, RunId,
+    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Images, OrderId, Question,
+    QuestionId, Reach, Router, RunId,
 };
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
@@ -79,6 +81,10 @@ struct House {
     refuses: Option<Failure>,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
+    /// What orders have come to.
+    ordered: Vec<(OrderId, Result<Obeyed, ChildRefused>)>,
+    /// Which sessions were given tools of their own.
+    equipped: Vec<(SessionId, Toolset)>,
     /// What questions have come to.
     answers: Vec<(QuestionId, Result<String, AskRefused>)>,
     next: u64,
@@ -148,6 +154,8 @@ impl House {
             kept: Vec::new(),
             refuses: None,
             delegated: Vec::new(),
+            ordered: Vec::new(),
+            equipped: Vec::new(),
             answers: Vec::new(),
             next: 0,
         }
@@ -330,6 +338,14 @@ impl House {
                 self.delegated.push((run, event));
                 None
             }
+            Effect::Ordered { order, result } => {
+                self.ordered.push((order, result));
+                None
+            }
+            Effect::Equip { session, toolset } => {
+                self.equipped.push((session, toolset));
+                None
+            }
             Effect::Answer { question, answer } => {
                 self.answers.push((question, answer));
                 None
@@ -438,6 +454,8 @@ impl House {
             description: "look".to_owned(),
             prompt: "look closely".to_owned(),
             access: Access::FULL,
+            directory: "/host".into(),
+            nature: Nature::default(),
         };
         self.happen(Event::Delegate { run: RunId(run), delegation });
     }

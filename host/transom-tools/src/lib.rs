@@ -5,6 +5,7 @@
 
 mod abort;
 mod bash;
+mod child_tools;
 mod edit;
 mod editor;
 mod fence;
@@ -16,6 +17,7 @@ mod jobs;
 mod judge;
 mod options;
 mod page;
+mod providers;
 mod question;
 mod read;
 mod read_image;
@@ -39,7 +41,8 @@ pub use crate::{
     job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
     jobs::KillError,
     judge::{Explanation, Permissions},
-    options::{BUILT_IN, JobLimits, JobSink, Options, SessionLog},
+    options::{BUILT_IN, Delegating, JobLimits, JobSink, Options, SessionLog, SubagentKind},
+    providers::{IN_PROCESS, ProviderError, Providers},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},
     tool::{Call, Running, Tool, ToolError},

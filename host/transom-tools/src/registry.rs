@@ -2,6 +2,7 @@
 //! The course of a call that has begun is `registry/course.rs`; results go where the caller says.
 
 mod course;
+mod scopes;
 mod setup;
 
 use std::{
@@ -16,14 +17,19 @@ use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
     permissions::rules::ToolKind,
-    ports::{Asker, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
+    ports::{Asker, Children, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
+    subagents::Toolset,
 };
 use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
-use self::course::bounded;
 pub use self::setup::RegistryError;
+use self::{
+    course::bounded,
+    scopes::{Scopes, subject},
+};
 use crate::{
     abort::AbortSource,
+    child_tools::{ChildTool, What},
     fence::Fence,
     jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
@@ -66,6 +72,9 @@ struct Shared {
     sight: Sight,
     permissions: RwLock<Arc<Permissions>>,
     tools: RwLock<Table>,
+    scopes: Scopes,
+    /// How children that live on reach their parents.
+    children: Option<Arc<dyn Children>>,
 }
 
 #[derive(Default)]
@@ -92,6 +101,18 @@ impl Registry {
     }
 
     fn add(&self, tool: Arc<dyn Tool>, built_in: bool) -> Result<(), RegistryError> {
+        let entry = self.entry(tool, built_in)?;
+        let mut table = self.shared.tools.write().unwrap_or_else(PoisonError::into_inner);
+        if table.entries.contains_key(&entry.name) {
+            return Err(RegistryError::Duplicate(entry.name));
+        }
+        table.entries.insert(entry.name.clone(), entry);
+        table.describe(&self.permissions());
+        Ok(())
+    }
+
+    /// A tool that may have its name and its schema.
+    fn entry(&self, tool: Arc<dyn Tool>, built_in: bool) -> Result<Entry, RegistryError> {
         let spec = tool.spec();
         let name = spec.name;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -104,20 +125,13 @@ impl Registry {
         if let Some(found) = unsupported(&spec.parameters) {
             return Err(RegistryError::UnsupportedSchema { name, found });
         }
-        let mut table = self.shared.tools.write().unwrap_or_else(PoisonError::into_inner);
-        if table.entries.contains_key(&name) {
-            return Err(RegistryError::Duplicate(name));
-        }
-        let entry = Entry {
+        Ok(Entry {
             kind: if built_in { ToolKind::BuiltIn } else { tool.kind() },
-            subject: Subject::of(&name).filter(|_| built_in),
+            subject: subject(&name, built_in),
             tool,
-            name: name.clone(),
+            name,
             parameters: Arc::default(),
-        };
-        table.entries.insert(name, entry);
-        table.describe(&self.permissions());
-        Ok(())
+        })
     }
 
     /// Replaces what the operator allows; it counts from the next call on (P-32).
@@ -138,14 +152,14 @@ impl Registry {
     /// What would become of a call, and by which rule, without running anything (P-33). Reads the file system.
     pub fn explain(&self, call: &ToolCall) -> Explanation {
         let permissions = self.permissions();
-        match self.valid(&call.name, &call.arguments) {
+        match self.valid(&call.session, &call.name, &call.arguments) {
             Ok((entry, arguments)) => self.weigh(&permissions, call, Some(&entry), &arguments),
             Err(error) => {
                 let arguments = match decode(&call.arguments) {
                     Value::Object(arguments) => arguments,
                     _ => Map::new(),
                 };
-                let entry = self.find(&call.name);
+                let entry = self.find_for(&call.session, &call.name);
                 let judgement = Judgement::Refuse(error.into());
                 let explained = self.weigh(&permissions, call, entry.as_ref(), &arguments);
                 Explanation { judgement, ..explained }
@@ -167,6 +181,11 @@ impl Registry {
     }
 
     /// How many sessions are remembered, and how many of them for their jobs.
+    #[cfg(test)]
+    pub(crate) fn scopes(&self) -> usize {
+        self.shared.scopes.count()
+    }
+
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> (usize, usize) {
         (self.shared.sessions.count(), self.shared.jobs.as_ref().map_or(0, Jobs::sessions))
@@ -228,19 +247,25 @@ impl Table {
 }
 
 impl Tools for Registry {
-    fn specs(&self) -> Arc<[ToolSpec]> {
-        self.shared.tools.read().unwrap_or_else(PoisonError::into_inner).specs.clone()
+    fn equip(&self, session: &SessionId, toolset: Toolset) {
+        let reports = self.shared.children.clone().filter(|_| toolset.reports);
+        self.confine_to(session, toolset);
+        if let Some(children) = reports {
+            let tool = Arc::new(ChildTool { children, what: What::Report });
+            // Whoever has given the session a `report` of its own means that one.
+            let _ = self.register_for(session, tool);
+        }
+    }
+
+    fn specs(&self, session: &SessionId) -> Arc<[ToolSpec]> {
+        self.scoped_specs(session)
     }
 
     fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
-        let table = self.shared.tools.read().unwrap_or_else(PoisonError::into_inner);
         self.shared.sight.note(&asker.session, asker.images);
-        let specs = table.specs.clone();
-        let Some(tool) = table.entries.get(LOCAL).map(|entry| entry.tool.clone()) else {
-            return specs;
-        };
-        drop(table);
-        let Some(addition) = tool.addition(asker) else { return specs };
+        let specs = self.scoped_specs(&asker.session);
+        let Some(entry) = self.find_for(&asker.session, LOCAL) else { return specs };
+        let Some(addition) = entry.tool.addition(asker) else { return specs };
         let each = specs.iter().cloned().map(|mut spec| {
             if spec.name == LOCAL {
                 spec.description.push_str(&addition);
@@ -254,8 +279,8 @@ impl Tools for Registry {
         self.find(LOCAL).is_some()
     }
 
-    fn is_parallel(&self, name: &str, arguments: &str) -> bool {
-        let Some(entry) = self.find(name) else { return false };
+    fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {
+        let Some(entry) = self.find_for(session, name) else { return false };
         match decode(arguments) {
             Value::Object(members) => {
                 let arguments = Value::Object(members);
@@ -269,7 +294,7 @@ impl Tools for Registry {
     }
 
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>) {
-        let (entry, arguments) = match self.valid(&call.name, &call.arguments) {
+        let (entry, arguments) = match self.valid(&call.session, &call.name, &call.arguments) {
             Ok(valid) => valid,
             Err(error) => return sink(Judgement::Refuse(error.into())),
         };
@@ -316,6 +341,7 @@ impl Tools for Registry {
     fn forget(&self, session: &SessionId) {
         let shared = &self.shared;
         shared.sight.forget(session);
+        shared.scopes.forget(session);
         let forgotten = shared.sessions.forget(session);
         // The name is free from here on: a session that comes back at once has a directory of its own. Before the jobs,
         // so that a call that is only just starting one sees that it is late, or its job is seen.

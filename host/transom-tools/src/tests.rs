@@ -2,6 +2,7 @@
 
 mod bash;
 mod changes;
+mod children;
 mod editor;
 mod fence;
 mod jobs;

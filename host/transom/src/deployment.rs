@@ -150,6 +150,8 @@ pub(crate) fn start(
         prompt: prompt_sections(manifest, extras),
         permissions: governance::agents(manifest, extras.governance),
         subagent_depth_max: manifest.tools.subagent_depth_max,
+        subagents_live_max: usize::try_from(manifest.tools.subagents_live_max)
+            .unwrap_or(usize::MAX),
         runtime_context: extras.runtime_context,
         quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
         ..AgentConfig::default()
@@ -472,7 +474,8 @@ pub(crate) fn manifest(
     Ok(manifest)
 }
 
-/// What says what shells may do is not theirs to change (P-46): the manifest, what will lock it, and policies.
+/// What says what shells may do is not theirs to change (P-46): the manifest, what will lock it, policies, and
+/// personas.
 fn operators_files(
     files: &[PathBuf],
     manifest: &Manifest,
@@ -481,6 +484,8 @@ fn operators_files(
     let components = manifest.components.values().filter_map(|component| component.policy.as_ref());
     let doors = manifest.doors.values().filter_map(|door| door.policy.as_ref());
     let policies = components.chain(doors).map(|policy| environment.absolute(policy));
+    let personas = manifest.subagents.values().filter_map(|kind| kind.persona_file.as_ref());
+    let policies = policies.chain(personas.map(|persona| environment.absolute(persona)));
     let files = files.iter().map(|file| environment.absolute(file));
     let files = files.flat_map(|file| [file.with_extension("lock"), file]);
     policies.chain(files).collect()

@@ -14,7 +14,7 @@ use transom_config::{
     launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
     manifest::{
         Access, Confine, Control, Durability, Jobs, Manifest, Metrics, Model, Permissions,
-        Probation, Recovery, StoreSettings, Tools,
+        Probation, Recovery, SUBAGENTS_LIVE_MAX, StoreSettings, SubagentMode, Tools,
     },
 };
 use transom_harness::image::ImageLimits;
@@ -116,7 +116,13 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
             keep_environment: Vec::new(),
             shell_timeout_ms: launch.shell_timeout_ms,
             subagent_depth_max: launch.subagent_depth_max,
+            subagent_mode: match launch.subagents_continuable {
+                true => SubagentMode::Continuable,
+                false => SubagentMode::OneShot,
+            },
+            subagents_live_max: SUBAGENTS_LIVE_MAX,
         },
+        subagents: BTreeMap::new(),
         permissions: Permissions::of(launch.permission_mode),
         // P-56: clients of the reference count on both.
         confine: Confine {

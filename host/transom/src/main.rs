@@ -16,6 +16,7 @@ mod prompt;
 mod run;
 mod stdio;
 mod storage;
+mod subagents;
 mod telemetry;
 mod tooling;
 

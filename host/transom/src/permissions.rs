@@ -22,9 +22,10 @@ use transom_harness::{
         rules::{Decision, Known, Rules, ToolKind},
     },
     ports::{
-        AskRefused, Attachment, Attachments, Delegation, DelegationEvent, Judgement, Page,
-        Questions, Sink, Stop, StoreError, Subagents, ToolCall, ToolOutcome,
+        AskRefused, Attachment, Attachments, Children, Delegation, DelegationEvent, Judgement,
+        Page, Questions, Sink, Stop, StoreError, Subagents, ToolCall, ToolOutcome,
     },
+    subagents::{ChildCode, ChildOrder, ChildRefused, Obeyed},
 };
 use transom_process::{Confiner, Launcher, Places, Report, Spawner};
 use transom_tools::{BUILT_IN, Explanation, Registry};
@@ -34,7 +35,7 @@ use crate::{
     deployment::{self, Extras},
     environment::Environment,
     governance::{self, Governance},
-    tooling,
+    subagents, tooling,
 };
 
 /// Longest wait for the judge, which reads a few directories at most.
@@ -145,7 +146,9 @@ impl Shown {
                     confiner,
                     permissions,
                     jobs: Some(governance::jobs(manifest)?),
-                    subagents: Some(Arc::new(Nobody)),
+                    subagents: Some(transom_tools::Providers::in_process(Arc::new(Nobody))),
+                    delegation: subagents::delegating(manifest)?,
+                    children: Some(Arc::new(Nobody)),
                     questions: Some(Arc::new(Nobody)),
                     attachments: Some(Arc::new(Nobody)),
                     ..tooling::options(manifest, &extras, environment, &directory, outputs.path())
@@ -377,6 +380,12 @@ impl Subagents for Nobody {
     fn start(&self, _: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop> {
         sink(DelegationEvent::Refused("nothing is run".to_owned()));
         Box::new(Nobody)
+    }
+}
+
+impl Children for Nobody {
+    fn order(&self, _: &SessionId, _: ChildOrder, sink: Sink<Result<Obeyed, ChildRefused>>) {
+        sink(ChildCode::Draining.refuse("nothing is run"));
     }
 }
 

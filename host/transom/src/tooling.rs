@@ -12,17 +12,19 @@ use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
-use transom_harness::ports::{
-    Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools,
+use transom_harness::{
+    ports::{Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools},
+    subagents::Toolset,
 };
 use transom_io::Host;
 use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
-use transom_tools::{Options, Registry, SessionLog};
+use transom_tools::{Options, Providers, Registry, SessionLog};
 
 use crate::{
     deployment::Extras,
     environment::Environment,
     governance::{self, Governance},
+    subagents,
 };
 
 /// The tools, and what goes with them.
@@ -74,7 +76,9 @@ impl Tooling {
             permissions: governance::calls(manifest, governance)?,
             jobs: extras.background_jobs.then(|| governance::jobs(manifest)).transpose()?,
             job_sink: Some(host.jobs()),
-            subagents: Some(Arc::new(host.clone())),
+            subagents: Some(Providers::in_process(Arc::new(host.clone()))),
+            delegation: subagents::delegating(manifest)?,
+            children: Some(Arc::new(host.clone())),
             questions: Some(Arc::new(host.clone())),
             session_log: site.session_log,
             attachments: Some(Arc::clone(site.store) as _),
@@ -196,8 +200,12 @@ pub(crate) struct Guarded {
 }
 
 impl Tools for Guarded {
-    fn specs(&self) -> Arc<[ToolSpec]> {
-        self.registry.specs()
+    fn equip(&self, session: &SessionId, toolset: Toolset) {
+        self.registry.equip(session, toolset);
+    }
+
+    fn specs(&self, session: &SessionId) -> Arc<[ToolSpec]> {
+        self.registry.specs(session)
     }
 
     fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
@@ -208,8 +216,8 @@ impl Tools for Guarded {
         self.registry.specs_need_disk()
     }
 
-    fn is_parallel(&self, name: &str, arguments: &str) -> bool {
-        self.registry.is_parallel(name, arguments)
+    fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {
+        self.registry.is_parallel(session, name, arguments)
     }
 
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>) {

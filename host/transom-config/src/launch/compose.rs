@@ -52,6 +52,7 @@ pub(super) fn compose(
             jobs: false,
             shell_timeout_ms: SHELL_TIMEOUT_MS,
             subagent_depth_max: SUBAGENT_DEPTH_MAX,
+            subagents_continuable: false,
             sessions: None,
             workspace: surroundings.directory.to_owned(),
             model: LaunchModel {
@@ -274,6 +275,9 @@ impl Composer<'_> {
                 settings.accept("requireAbsolutePath", &Json::Bool(true));
                 settings.accept("expandTabsOnMutation", &Json::Bool(false));
             }
+            Package::ToolSubagentControl(tools) => {
+                tools.iter().for_each(|tool| self.tools.want(tool));
+            }
             Package::ToolTodo => {
                 self.tools.want("todo_write");
                 settings.accept("allowParallelInProgress", &Json::Bool(true));
@@ -349,7 +353,8 @@ impl Composer<'_> {
         self.tools.want("subagent");
         self.tools.provider = Some(settings.text("provider").unwrap_or_else(|| SPAWN.to_owned()));
         self.background("subagent", settings);
-        settings.accept("backgroundMode", &Json::from("one-shot"));
+        let mode = settings.choice("backgroundMode", &["one-shot", "continuable"]);
+        self.tools.continuable = mode.map(|mode| mode == "continuable");
         if let Some(depth) = settings.number_or("maxDepth", "provider-managed") {
             self.launch.subagent_depth_max = depth.min(SUBAGENT_DEPTH_MOST);
             if depth > SUBAGENT_DEPTH_MOST {
@@ -460,7 +465,9 @@ impl Composer<'_> {
             launch.workspace = workspace;
         }
 
-        self.tools.fill(&mut launch);
+        // L-103: where the later runtime's profiles say nothing, children take further messages.
+        let otherwise = matches!(layout, Layout::FormB { .. });
+        self.tools.fill(&mut launch, otherwise);
         if !self.missing.is_empty() {
             let names: Vec<_> = self.missing.into_iter().collect();
             launch.notices.push(format!("not part of this host: {}", names.join(", ")));

@@ -51,6 +51,8 @@ pub(super) enum Package {
     ToolSkill,
     /// The tool `str_replace_editor`.
     ToolEditor,
+    /// The tools that address children which take further messages.
+    ToolSubagentControl(&'static [&'static str]),
     /// The tool `todo_write`.
     ToolTodo,
     /// The tool `ask_user_question`.
@@ -205,8 +207,8 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-tool-skill", ToolSkill),
     ("dsh-tool-str-replace-editor", ToolEditor),
     ("dsh-tool-subagent", ToolSubagent),
-    ("dsh-tool-subagent-control", MissingTools(&["interrupt_agent", "send_message"])),
-    ("dsh-tool-subagent-control/list-agents", MissingTools(&["list_agents"])),
+    ("dsh-tool-subagent-control", ToolSubagentControl(&["interrupt_agent", "send_message"])),
+    ("dsh-tool-subagent-control/list-agents", ToolSubagentControl(&["list_agents"])),
     ("dsh-tool-todo", ToolTodo),
     ("dsh-tool-web", MissingTools(&["web_fetch", "web_search"])),
     ("dsh-tool-workflow", MissingTools(&["workflow"])),

@@ -209,6 +209,7 @@ fn the_bundled_default_is_understood() {
         jobs: true,
         shell_timeout_ms: 120_000,
         subagent_depth_max: 3,
+        subagents_continuable: false,
         sessions: Some(Sessions::JsonLines { root: "/s".into(), compressed: true }),
         workspace: "/project/proj".into(),
         model: LaunchModel {
@@ -534,11 +535,14 @@ fn what_the_page_shows_is_accepted() {
         [
             "glob",
             "grep",
+            "interrupt_agent",
             "job_kill",
             "job_list",
             "job_output",
+            "list_agents",
             "read",
             "read_image",
+            "send_message",
             "skill",
             "subagent",
             "todo_write",

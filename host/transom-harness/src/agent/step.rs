@@ -37,7 +37,8 @@ impl Agent {
             model: &served.model,
             cwd: self.cwd.as_deref(),
         };
-        let prompt = system_prompt::assemble(&self.config.prompt, variables)?;
+        let sections = self.prompt_sections();
+        let prompt = system_prompt::assemble(&sections, variables)?;
         Ok((!prompt.is_empty()).then(|| prompt.into()))
     }
 

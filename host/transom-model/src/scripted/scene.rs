@@ -39,7 +39,8 @@ impl Scene {
                     scene.answers += 1;
                     scene.notice.clear();
                 }
-                (Role::User, Source::User { .. }) => {
+                // Whoever coordinates a session speaks to it as a person would.
+                (Role::User, Source::User { .. } | Source::Coordinator { .. }) => {
                     scene.step = 1;
                     scene.results.clear();
                     scene.named.clear();
@@ -48,7 +49,12 @@ impl Scene {
                 (Role::User, Source::Tool { call_id }) => {
                     scene.results.push((call_id.clone(), result(&message.content)));
                 }
-                (Role::User, Source::Plugin { form: Some(Form::Notice), .. }) => {
+                (
+                    Role::User,
+                    Source::Plugin { form: Some(Form::Notice), .. }
+                    | Source::SubagentReport { .. }
+                    | Source::SubagentSettled { .. },
+                ) => {
                     scene.notice.push_str(&text(&message.content));
                     scene.notice.push('\n');
                 }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use serde_json::{Map, Value};
 use tokio::{task::JoinHandle, time::timeout};
 use tracing::warn;
+use transom_frame::SessionId;
 use transom_harness::{
     block::Block,
     permissions::Mode,
@@ -29,10 +30,11 @@ impl Registry {
     /// The tool and its arguments, if there is one and they are valid (L-54, L-56).
     pub(super) fn valid(
         &self,
+        session: &SessionId,
         name: &str,
         arguments: &str,
     ) -> Result<(Entry, Map<String, Value>), ToolError> {
-        let entry = self.find(name).ok_or_else(|| {
+        let entry = self.find_for(session, name).ok_or_else(|| {
             let message = format!("unknown tool \"{name}\"");
             ToolError::coded(message, "ToolNotFoundError", "UNKNOWN_TOOL")
         })?;
@@ -53,7 +55,7 @@ impl Registry {
         source: AbortSource,
         ticket: Ticket,
     ) -> Result<ToolOutcome, ToolError> {
-        let (entry, arguments) = self.valid(&call.name, &call.arguments)?;
+        let (entry, arguments) = self.valid(&call.session, &call.name, &call.arguments)?;
         entry.tool.check(&arguments)?;
         let permissions = self.permissions();
         let confines = entry.subject.is_some_and(|subject| permissions.confines(subject));

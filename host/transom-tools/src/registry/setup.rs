@@ -8,6 +8,7 @@ use transom_process::{Spawner, SpillDirectory, scrub};
 use super::{Registry, Shared};
 use crate::{
     bash::Bash,
+    child_tools::{ChildTool, What},
     edit::Edit,
     editor::Editor,
     fence::Fence,
@@ -51,6 +52,9 @@ pub enum RegistryError {
     /// Two tools of one name (L-53).
     #[error("tool \"{0}\" is already registered; give one of the two another name")]
     Duplicate(String),
+    /// Two tools of one name that one session has of its own (L-53).
+    #[error("tool \"{0}\" is already registered in this scope")]
+    DuplicateInScope(String),
     /// A name that providers would refuse (L-53).
     #[error("tool name \"{0}\" is invalid; use 1 to 64 of the characters A-Z, a-z, 0-9, _ and -")]
     InvalidName(String),
@@ -133,6 +137,8 @@ impl Registry {
             sight: sight.clone(),
             permissions: Arc::new(options.permissions.clone()).into(),
             tools: Default::default(),
+            scopes: Default::default(),
+            children: options.children.clone(),
         };
         let registry = Registry { shared: Arc::new(shared) };
         let enabled = options.enabled.clone();
@@ -176,11 +182,18 @@ impl Parts {
             "subagent" => {
                 let subagents = self.options.subagents.clone();
                 let subagents = subagents.ok_or_else(|| lacking(name, "delegation"))?;
-                Arc::new(Subagent::new(subagents, self.jobs.clone()))
+                let delegation = self.options.delegation.clone();
+                Arc::new(Subagent::new(subagents, delegation, self.jobs.clone()))
             }
             "todo_write" => Arc::new(TodoWrite),
             "write" => Arc::new(Write::new(self.files.clone())),
-            _ => return Err(unknown(name)),
+            _ => {
+                let what = What::of_parent(name).ok_or_else(|| unknown(name))?;
+                let children = self.options.children.clone();
+                let children = children
+                    .ok_or_else(|| lacking(name, "subagents that take further messages"))?;
+                Arc::new(ChildTool { children, what })
+            }
         })
     }
 }

@@ -259,7 +259,13 @@ async fn changes_are_held_to_the_mode_and_views_are_not() {
     let listed = text(&call(Mode::ReadOnly, listing).await);
     assert!(listed.contains("/a\n") && !listed.contains("secret"), "{listed}");
 
-    let spec = bench.registry.specs().iter().find(|spec| spec.name == TOOL).cloned().unwrap();
+    let spec = bench
+        .registry
+        .specs(&"main".into())
+        .iter()
+        .find(|spec| spec.name == TOOL)
+        .cloned()
+        .unwrap();
     assert!(spec.parameters["properties"].get("sandbox_permissions").is_none());
     // What is not in the schema asks for nothing.
     let asking = json!({

@@ -67,7 +67,10 @@ async fn a_picture_is_kept_and_named() {
     assert_eq!(reference.attachment_id, "sha256:x");
     let all = kept.kept.lock().unwrap().clone();
     assert_eq!(all, [(PNG.to_vec(), Some("image/png".to_owned()))]);
-    assert!(bench.registry.is_parallel("read_image", r#"{"file_path":"a.png"}"#), "L-57");
+    assert!(
+        bench.registry.is_parallel(&"main".into(), "read_image", r#"{"file_path":"a.png"}"#),
+        "L-57"
+    );
 }
 
 #[tokio::test]

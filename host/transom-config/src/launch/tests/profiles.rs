@@ -18,13 +18,15 @@ fn the_profile_sdk_is_a_coding_agent_in_a_sandbox() {
     );
     assert_eq!(
         found.tools.join(" "),
-        "bash edit glob grep job_kill job_list job_output read read_image skill subagent todo_write write"
+        "bash edit glob grep interrupt_agent job_kill job_list job_output list_agents read read_image send_message \
+         skill subagent todo_write write"
     );
     assert_eq!(
         found.notices[0],
-        "tools not part of this host: create_goal, exit_plan_mode, get_goal, interrupt_agent, list_agents, \
-         send_message, subagent_fork, update_goal, web_fetch, web_search, workflow, working_directory"
+        "tools not part of this host: create_goal, exit_plan_mode, get_goal, subagent_fork, update_goal, web_fetch, \
+         web_search, workflow, working_directory"
     );
+    assert!(found.subagents_continuable, "L-103");
     // P-83, P-85.
     assert_eq!((found.jobs, found.shell_timeout_ms), (true, 60_000));
     assert_eq!(found.permission_mode, PermissionMode::WorkspaceWrite);
@@ -156,7 +158,7 @@ fn patches_change_rows_and_add_some() {
     let found = machine.launch(&["sdk", "--patch", "p.yml", "--patch", "/q.yml"]).unwrap();
     assert_eq!(
         found.tools.join(" "),
-        "job_kill job_list job_output read read_image skill subagent todo_write"
+        "interrupt_agent job_kill job_list job_output list_agents read read_image send_message skill subagent todo_write"
     );
     assert_eq!(found.system_prompt.as_deref(), Some("You are W."));
     assert_eq!(found.model.model.as_deref(), Some("m"));

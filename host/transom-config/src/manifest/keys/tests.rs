@@ -9,7 +9,7 @@ use crate::manifest::{Manifest, Overrides};
 
 const SMALL: &[u8] =
     b"[component.x]\nsource = 'x.wasm'\n[door.x]\ncomponent = 'x'\ncarrier = 'stdio'\n\
-    [[permissions.rule]]\ntool = 'x'\ndecision = 'ask'\n";
+    [subagents.x]\ndescription = 'x'\n[[permissions.rule]]\ntool = 'x'\ndecision = 'ask'\n";
 
 fn with(sets: &[String]) -> Result<Manifest, crate::ConfigErrors> {
     let sets = sets.iter().map(String::as_str);
@@ -97,6 +97,7 @@ fn what_is_required_is_missed() {
     missed(b"", "[door.<name>]");
     for (table, without) in [
         (super::COMPONENT, "[component.x]\n[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n"),
+        (super::SUBAGENT, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[subagents.x]\n"),
         (super::DOOR, "[door.x]\n"),
         (super::RULE, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[permissions.rule]]\n"),
     ] {

@@ -4,6 +4,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     mem,
+    panic::{self, AssertUnwindSafe},
     path::Path,
     sync::{
         Arc,
@@ -19,10 +20,11 @@ use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
     agent::{Assembly, Happened, Token},
     chunk::Chunk,
+    hooks::{HookAbout, HookAnswer, HookAsk, HookPoints, Verdict},
     jobs::JobChange,
     ports::{
-        Append, AskRefused, Commit, Delegation, DelegationEvent, Models, Questions, Sink, Stop,
-        Store, StoreError, Subagents, Tools,
+        Append, AskRefused, Commit, Delegation, DelegationEvent, Hooks, Models, Questions, Sink,
+        Stop, Store, StoreError, Subagents, Tools,
     },
 };
 use transom_router::{
@@ -219,6 +221,9 @@ pub struct Core {
     host: Host,
     router: Router,
     ports: Ports,
+    hooks: Option<Arc<dyn Hooks>>,
+    /// Hooks see results before they are finished.
+    reviews: bool,
     links: HashMap<ConnectionId, Link>,
     /// Model attempts and tool calls that run, so that they can be told to stop.
     running: HashMap<(SessionId, Token), Box<dyn Stop>>,
@@ -240,6 +245,8 @@ impl Core {
             host,
             router,
             ports,
+            hooks: None,
+            reviews: false,
             links: HashMap::new(),
             running: HashMap::new(),
             delegations: HashMap::new(),
@@ -248,6 +255,11 @@ impl Core {
             next: VecDeque::new(),
             ending: Vec::new(),
         }
+    }
+
+    /// The same with those who have a say. `points` are those of the agents' configuration.
+    pub fn with_hooks(self, hooks: Arc<dyn Hooks>, points: HookPoints) -> Core {
+        Core { hooks: Some(hooks), reviews: points.post_execute, ..self }
     }
 
     /// Runs until the task is dropped.
@@ -298,7 +310,9 @@ impl Core {
     fn forget_ended(&mut self, event: &Event) {
         let Event::Happened { session, happened } = event else { return };
         match happened {
-            Happened::Chunk(token, Chunk::Finish { .. }) | Happened::ToolEnded(token, _) => {
+            Happened::Chunk(token, Chunk::Finish { .. })
+            | Happened::ToolEnded(token, _)
+            | Happened::Hooked(token, _) => {
                 self.running.remove(&(session.clone(), *token));
             }
             Happened::Chunk(..)
@@ -306,6 +320,7 @@ impl Core {
             | Happened::Timer(_)
             | Happened::Planned(..)
             | Happened::Judged(..)
+            | Happened::CallsFailed(..)
             | Happened::Decided { .. }
             | Happened::Job(_)
             | Happened::StoreFailed(_) => {}
@@ -329,15 +344,23 @@ impl Core {
                 let provider = served.as_ref().map_or("", |served| served.provider.as_str());
                 let retry = models.retry_policy(provider);
                 let tools = self.ports.tools.specs();
-                let assembly = Assembly { tools, retry, served, admitted: true };
+                let assembly = Assembly { tools, retry, served };
                 self.happens(session, Happened::Assembled(token, assembly));
             }
             Effect::PlanCalls { session, token, calls } => {
-                let plan = calls
-                    .iter()
-                    .map(|(name, arguments)| self.ports.tools.is_parallel(name, arguments))
-                    .collect();
-                self.happens(session, Happened::Planned(token, plan));
+                let tools = &self.ports.tools;
+                let plan = scheduled(|| {
+                    let parallel =
+                        |(name, arguments): &(String, String)| tools.is_parallel(name, arguments);
+                    calls.iter().map(parallel).collect()
+                });
+                self.happens(
+                    session,
+                    match plan {
+                        Ok(plan) => Happened::Planned(token, plan),
+                        Err(why) => Happened::CallsFailed(token, why),
+                    },
+                );
             }
             Effect::CallModel { door, session, token, request } => {
                 let (host, heard) = (self.host.clone(), session.clone());
@@ -349,12 +372,43 @@ impl Core {
                 self.running.insert((session, token), stop);
             }
             Effect::Judge { session, token, call } => {
-                let host = self.host.clone();
+                let (host, heard) = (self.host.clone(), session.clone());
                 let sink = Box::new(move |judgement| {
                     let happened = Happened::Judged(token, judgement);
-                    host.send(Event::Happened { session: session.clone(), happened });
+                    host.send(Event::Happened { session: heard.clone(), happened });
                 });
-                self.ports.tools.judge(call, sink);
+                if let Err(why) = scheduled(|| self.ports.tools.judge(call, sink)) {
+                    self.happens(session, Happened::CallsFailed(token, why));
+                }
+            }
+            Effect::AskHooks { session, token, ask } => {
+                let (host, heard) = (self.host.clone(), session.clone());
+                let (tools, called) = (Arc::clone(&self.ports.tools), called(&ask));
+                let sink: Sink<HookAnswer> = Box::new(move |answer| {
+                    let answer = finished(tools.as_ref(), called.as_deref(), answer);
+                    let happened = Happened::Hooked(token, answer);
+                    host.send(Event::Happened { session: heard.clone(), happened });
+                });
+                match &self.hooks {
+                    Some(hooks) => {
+                        let stop = hooks.ask(ask, sink);
+                        self.running.insert((session, token), stop);
+                    }
+                    // Asked at points that nobody was configured for: to a step, a call and a result this is a refusal.
+                    None => {
+                        sink(HookAnswer { verdict: Verdict::Stop(Vec::new()), reports: Vec::new() })
+                    }
+                }
+            }
+            Effect::StopHooks { session, token } => {
+                if let Some(stop) = self.running.remove(&(session, token)) {
+                    stop.stop();
+                }
+            }
+            Effect::Observe(seen) => {
+                if let Some(hooks) = &self.hooks {
+                    hooks.observe(seen);
+                }
             }
             Effect::Delegated { run, event } => {
                 let over = !matches!(event, DelegationEvent::Started { .. });
@@ -372,7 +426,13 @@ impl Core {
             }
             Effect::RunTool { session, token, call } => {
                 let (host, heard) = (self.host.clone(), session.clone());
-                let sink = Box::new(move |outcome| {
+                // Hooks that are still to see it come before the tool's own last touch (L-55).
+                let finisher = (!self.reviews).then(|| Arc::clone(&self.ports.tools));
+                let name = call.name.clone();
+                let sink = Box::new(move |mut outcome| {
+                    if let Some(tools) = &finisher {
+                        outcome = tools.finish(&name, outcome);
+                    }
                     let happened = Happened::ToolEnded(token, outcome);
                     host.send(Event::Happened { session: heard.clone(), happened });
                 });
@@ -399,8 +459,12 @@ impl Core {
             }
             Effect::TerminateTools { session, kill_after_ms } => {
                 self.ports.tools.terminate(&session, kill_after_ms);
+                self.end_hooks(&session);
             }
-            Effect::ForgetTools { session } => self.ports.tools.forget(&session),
+            Effect::ForgetTools { session } => {
+                self.ports.tools.forget(&session);
+                self.end_hooks(&session);
+            }
             Effect::Release { session } => self.ports.store.release(&session),
             Effect::Quiesced { connection, failures } => {
                 let link = self.links.remove(&connection);
@@ -414,6 +478,12 @@ impl Core {
                     let _ = done.send(failures.clone());
                 }
             }
+        }
+    }
+
+    fn end_hooks(&self, session: &SessionId) {
+        if let Some(hooks) = &self.hooks {
+            hooks.end(session);
         }
     }
 
@@ -447,6 +517,35 @@ impl Core {
         tokio::task::spawn_blocking(move || {
             host.send(Event::Answered { ask, answer: read(store.as_ref()) });
         });
+    }
+}
+
+/// What a scheduler says. One that fails must not take the host with it (L-58); the panic itself has been reported.
+fn scheduled<T>(ask: impl FnOnce() -> T) -> Result<T, String> {
+    panic::catch_unwind(AssertUnwindSafe(ask)).map_err(|_| {
+        "tool calls could not be scheduled because of an error in this host".to_owned()
+    })
+}
+
+/// The tool whose outcome hooks are shown.
+fn called(ask: &HookAsk) -> Option<String> {
+    match &ask.about {
+        HookAbout::PostExecute { call, .. } => Some(call.name.clone()),
+        HookAbout::PreStep { .. }
+        | HookAbout::PreExecute { .. }
+        | HookAbout::TurnStopping { .. }
+        | HookAbout::Result { .. } => None,
+    }
+}
+
+/// The answer with the tool's last touch to what hooks have left of its outcome (L-55).
+fn finished(tools: &dyn Tools, called: Option<&str>, answer: HookAnswer) -> HookAnswer {
+    match (called, answer.verdict) {
+        (Some(name), Verdict::Outcome(outcome)) => {
+            let outcome = Box::new(tools.finish(name, *outcome));
+            HookAnswer { verdict: Verdict::Outcome(outcome), ..answer }
+        }
+        (_, verdict) => HookAnswer { verdict, ..answer },
     }
 }
 

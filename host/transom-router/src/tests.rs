@@ -286,7 +286,6 @@ impl House {
                     served: Ok(served()),
                     tools: Arc::from(Vec::new()),
                     retry: RetryPolicy::default(),
-                    admitted: true,
                 };
                 Some(Event::Happened { session, happened: Happened::Assembled(token, assembly) })
             }

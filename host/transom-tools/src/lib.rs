@@ -10,10 +10,12 @@ mod fence;
 mod files;
 mod glob;
 mod grep;
+mod hooks;
 mod job_tools;
 mod jobs;
 mod judge;
 mod options;
+mod output;
 mod page;
 mod question;
 mod read;
@@ -33,10 +35,12 @@ mod write;
 pub use crate::{
     abort::Abort,
     fence::Fence,
+    hooks::{HookEvent, HookProgram, ProgramHooks},
     job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
     jobs::KillError,
     judge::{Explanation, Permissions},
     options::{BUILT_IN, JobLimits, JobSink, Options, SessionLog},
+    output::Output,
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},
     tool::{Call, Running, Tool, ToolError},

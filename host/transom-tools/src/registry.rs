@@ -20,13 +20,13 @@ use transom_harness::{
 };
 use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
-use self::course::bounded;
 pub use self::setup::RegistryError;
 use crate::{
     abort::AbortSource,
     fence::Fence,
     jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
+    output::Output,
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
     shell::Shell,
@@ -78,6 +78,7 @@ struct Entry {
     subject: Option<Subject>,
     /// As the model is told of them.
     parameters: Arc<Value>,
+    output: Output,
 }
 
 impl Registry {
@@ -99,6 +100,10 @@ impl Registry {
         if let Some(found) = unsupported(&spec.parameters) {
             return Err(RegistryError::UnsupportedSchema { name, found });
         }
+        let output = tool.output();
+        if let Some(found) = unsupported(output.schema()) {
+            return Err(RegistryError::UnsupportedOutput { name, found });
+        }
         let mut table = self.shared.tools.write().unwrap_or_else(PoisonError::into_inner);
         if table.entries.contains_key(&name) {
             return Err(RegistryError::Duplicate(name));
@@ -109,6 +114,7 @@ impl Registry {
             tool,
             name: name.clone(),
             parameters: Arc::default(),
+            output,
         };
         table.entries.insert(name, entry);
         table.describe(&self.permissions());
@@ -146,6 +152,20 @@ impl Registry {
                 Explanation { judgement, ..explained }
             }
         }
+    }
+
+    /// What a result of a tool would be that gives this value, or why it gives none such (L-56).
+    pub fn render(&self, name: &str, value: Value) -> Result<ToolOutcome, ToolOutcome> {
+        self.output_of(name).of_value(name, value)
+    }
+
+    /// Where calls run, and the directory of sessions that have none of their own.
+    pub(crate) fn place(&self) -> (Handle, PathBuf) {
+        (self.shared.runtime.clone(), self.shared.directory.clone())
+    }
+
+    fn output_of(&self, name: &str) -> Output {
+        self.find(name).map_or_else(Output::text, |entry| entry.output)
     }
 
     /// Asks a background job to end, on the operator's behalf: the model will be told (P-82).
@@ -276,13 +296,17 @@ impl Tools for Registry {
             let outcome =
                 registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
             let job = outcome.job.as_ref().map(|job| job.id.clone());
-            sink(bounded(outcome));
+            sink(outcome);
             // Only now is the job somebody's, so that its end is never told before its beginning.
             if let (Some(jobs), Some(job)) = (&registry.shared.jobs, job) {
                 jobs.release(&session, &job);
             }
         });
         stop
+    }
+
+    fn finish(&self, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        self.output_of(name).finish(outcome)
     }
 
     fn forget(&self, session: &SessionId) {
@@ -329,7 +353,14 @@ impl Tools for Registry {
     }
 }
 
-struct Stopper(AbortSource);
+/// Ends what an abort ends.
+pub(crate) struct Stopper(AbortSource);
+
+impl Stopper {
+    pub(crate) fn new(source: AbortSource) -> Stopper {
+        Stopper(source)
+    }
+}
 
 impl Stop for Stopper {
     fn stop(&self) {

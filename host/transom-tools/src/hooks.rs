@@ -124,8 +124,8 @@ impl ProgramHooks {
     }
 
     /// Where somebody is asked.
-    pub fn points(hooks: &[HookProgram]) -> HookPoints {
-        let any = |event: HookEvent| hooks.iter().any(|hook| hook.event == event);
+    pub fn points(&self) -> HookPoints {
+        let any = |event: HookEvent| self.shared.hooks.iter().any(|hook| hook.event == event);
         HookPoints {
             pre_step: any(HookEvent::PreStep),
             pre_execute: any(HookEvent::PreExecute),

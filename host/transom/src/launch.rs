@@ -114,6 +114,7 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
             shell_timeout_ms: launch.shell_timeout_ms,
             subagent_depth_max: launch.subagent_depth_max,
         },
+        hooks: Vec::new(),
         permissions: Permissions::of(launch.permission_mode),
         // P-56: clients of the reference count on both.
         confine: Confine {

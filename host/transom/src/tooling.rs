@@ -15,17 +15,20 @@ use transom_frame::SessionId;
 use transom_harness::ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools};
 use transom_io::Host;
 use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
-use transom_tools::{Options, Registry, SessionLog};
+use transom_tools::{Options, ProgramHooks, Registry, SessionLog};
 
 use crate::{
     deployment::Extras,
     environment::Environment,
     governance::{self, Governance},
+    hooks,
 };
 
 /// The tools, and what goes with them.
 pub(crate) struct Tooling {
     pub(crate) tools: Arc<Guarded>,
+    /// Those who have a say in turns.
+    pub(crate) hooks: Option<ProgramHooks>,
     /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
     _outputs: TempDir,
 }
@@ -77,6 +80,7 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner)?;
         let (found, ready) = watch::channel(governance == Governance::None);
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
@@ -90,7 +94,7 @@ impl Tooling {
             });
         }
         let tools = Arc::new(Guarded { registry, ready });
-        Ok(Tooling { tools, _outputs: outputs })
+        Ok(Tooling { tools, hooks, _outputs: outputs })
     }
 }
 
@@ -200,6 +204,10 @@ impl Tools for Guarded {
 
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop> {
         self.registry.call(call, sink)
+    }
+
+    fn finish(&self, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        self.registry.finish(name, outcome)
     }
 
     fn forget(&self, session: &SessionId) {

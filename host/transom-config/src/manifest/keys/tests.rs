@@ -98,6 +98,7 @@ fn what_is_required_is_missed() {
     for (table, without) in [
         (super::COMPONENT, "[component.x]\n[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n"),
         (super::DOOR, "[door.x]\n"),
+        (super::HOOK, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[hook]]\n"),
         (super::RULE, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[permissions.rule]]\n"),
     ] {
         for key in required(&table) {
@@ -137,6 +138,7 @@ fn the_page_names_every_key_and_every_table() {
                 | Kind::Number { .. }
                 | Kind::Word(_)
                 | Kind::List(_)
+                | Kind::Command
                 | Kind::Entries(_)
                 | Kind::Any => {
                     assert!(page.contains(&format!("`{}`", key.name)), "{path}");

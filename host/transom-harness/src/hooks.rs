@@ -213,7 +213,10 @@ impl ResultVerdict {
     ) -> ToolOutcome {
         match self {
             ResultVerdict::Accept => outcome,
-            ResultVerdict::Content(content) => ToolOutcome { content, ..outcome },
+            // What the content was made of, and what people are shown of it, may say what it no longer does.
+            ResultVerdict::Content(content) => {
+                ToolOutcome { content, value: None, meta: None, ..outcome }
+            }
             ResultVerdict::Value(value) => match render(value) {
                 Ok(ToolOutcome { content, value, meta, .. }) => {
                     ToolOutcome { content, value, meta, is_error: false, error: None, ..outcome }

@@ -3,6 +3,7 @@
 mod asks;
 mod delegations;
 mod forks;
+mod hooks;
 mod places;
 mod questions;
 mod release_order;
@@ -53,6 +54,8 @@ struct House {
     calls: Vec<(SessionId, transom_harness::agent::Token)>,
     tools: Vec<(SessionId, transom_harness::agent::Token)>,
     timers: Vec<(SessionId, transom_harness::agent::Token, u64)>,
+    /// What hooks are asked.
+    hooks: Vec<(SessionId, transom_harness::agent::Token)>,
     quiesced: Vec<(u64, Vec<String>)>,
     quiet: Option<Vec<String>>,
     /// What calls that are judged come to, in order; without any, they run.
@@ -127,6 +130,7 @@ impl House {
             calls: Vec::new(),
             tools: Vec::new(),
             timers: Vec::new(),
+            hooks: Vec::new(),
             quiesced: Vec::new(),
             quiet: None,
             judgements: VecDeque::new(),
@@ -303,6 +307,15 @@ impl House {
                 let judgement = self.judgements.pop_front().unwrap_or(Judgement::Run);
                 let happened = Happened::Judged(token, judgement);
                 Some(Event::Happened { session, happened })
+            }
+            Effect::AskHooks { session, token, ask } => {
+                self.deeds.push(format!("ask {} of {session}", ask.about.point()));
+                self.hooks.push((session, token));
+                None
+            }
+            Effect::StopHooks { session, .. } => self.did(format!("stop hooks of {session}")),
+            Effect::Observe(seen) => {
+                self.did(format!("show {} of {}", seen.about.point(), seen.session))
             }
             Effect::Delegated { run, event } => {
                 self.delegated.push((run, event));

@@ -204,12 +204,12 @@ pub enum ResultVerdict {
 }
 
 impl ResultVerdict {
-    /// What becomes of the outcome. `render` makes content and presentation of a value, or says why it is not one of the
-    /// tool's values.
+    /// What becomes of the outcome. `render` makes a result of a value; an error says why it is not one of the tool's
+    /// values.
     pub fn apply(
         self,
         outcome: ToolOutcome,
-        render: impl FnOnce(Value) -> Result<ToolOutcome, ToolOutcome>,
+        render: impl FnOnce(Value) -> ToolOutcome,
     ) -> ToolOutcome {
         match self {
             ResultVerdict::Accept => outcome,
@@ -217,12 +217,13 @@ impl ResultVerdict {
             ResultVerdict::Content(content) => {
                 ToolOutcome { content, value: None, meta: None, ..outcome }
             }
-            ResultVerdict::Value(value) => match render(value) {
-                Ok(ToolOutcome { content, value, meta, .. }) => {
-                    ToolOutcome { content, value, meta, is_error: false, error: None, ..outcome }
+            ResultVerdict::Value(value) => {
+                let ToolOutcome { content, value, meta, is_error, error, .. } = render(value);
+                if is_error {
+                    return outcome.replaced(content, error);
                 }
-                Err(refused) => outcome.replaced(refused.content, refused.error),
-            },
+                ToolOutcome { content, value, meta, is_error, error, ..outcome }
+            }
             ResultVerdict::Block(feedback) => outcome.replaced(feedback, None),
         }
     }

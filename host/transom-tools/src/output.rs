@@ -85,21 +85,21 @@ impl Output {
                 found => ToolOutcome { job: outcome.job, ..refused(tool, found) },
             };
         }
-        match self.of_value(tool, outcome.value.map_or(Value::Null, |value| *value)) {
-            Ok(ToolOutcome { content, value, meta, .. }) => {
-                let meta = meta.or(outcome.meta);
-                ToolOutcome { content, value, meta, ..outcome }
-            }
+        let made = self.of_value(tool, outcome.value.map_or(Value::Null, |value| *value));
+        if made.is_error {
             // A job that has begun is one all the same (P-69).
-            Err(refused) => ToolOutcome { job: outcome.job, ..refused },
+            return ToolOutcome { job: outcome.job, ..made };
         }
+        let ToolOutcome { content, value, meta, .. } = made;
+        let meta = meta.or(outcome.meta);
+        ToolOutcome { content, value, meta, ..outcome }
     }
 
-    /// Content and presentation of a value, or why it is none of this tool's.
-    pub(crate) fn of_value(&self, tool: &str, value: Value) -> Result<ToolOutcome, ToolOutcome> {
+    /// Content and presentation of a value; an error says why it is none of this tool's.
+    pub(crate) fn of_value(&self, tool: &str, value: Value) -> ToolOutcome {
         let found = self.violations(&value);
         if !found.is_empty() {
-            return Err(refused(tool, &found));
+            return refused(tool, &found);
         }
         let content = match &self.render {
             Some(render) => render(&value),
@@ -107,7 +107,7 @@ impl Output {
         };
         let meta = self.present.as_ref().map(|present| present(&value));
         let value = Some(Box::new(value));
-        Ok(ToolOutcome { content, value, meta, ..ToolOutcome::text("") })
+        ToolOutcome { content, value, meta, ..ToolOutcome::text("") }
     }
 
     pub(crate) fn finish(&self, outcome: ToolOutcome) -> ToolOutcome {

@@ -154,8 +154,8 @@ impl Registry {
         }
     }
 
-    /// What a result of a tool would be that gives this value, or why it gives none such (L-56).
-    pub fn render(&self, name: &str, value: Value) -> Result<ToolOutcome, ToolOutcome> {
+    /// What a result of a tool would be that gives this value; an error says why it gives none such (L-56).
+    pub fn render(&self, name: &str, value: Value) -> ToolOutcome {
         self.output_of(name).of_value(name, value)
     }
 

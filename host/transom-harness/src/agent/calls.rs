@@ -37,10 +37,6 @@ pub(super) struct Call {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a handful for each answer, and most end as outcomes"
-)]
 pub(super) enum State {
     Waiting,
     /// Whether it may begin is being found out. `seq` is, here and below, that of its `tool/call`.

@@ -111,12 +111,8 @@ async fn a_finaliser_has_the_last_word() {
     assert_eq!(bench.ok("give", json!({ "give": { "count": 2 } })).await, "2 OF THEM");
 
     let replaced = ResultVerdict::Content(vec![Block::text("quiet")]);
-    let outcome = replaced.apply(ToolOutcome::text("loud"), |value| Ok(given(value)));
+    let outcome = replaced.apply(ToolOutcome::text("loud"), crate::tool::given);
     assert_eq!(text(&bench.registry.finish("give", outcome)), "QUIET");
-}
-
-fn given(value: Value) -> ToolOutcome {
-    crate::tool::given(value)
 }
 
 #[tokio::test]

@@ -365,8 +365,8 @@ pub(super) fn verdict(how: u8, about: &HookAbout) -> Verdict {
                 _ => ResultVerdict::Accept,
             };
             let render = |value: Value| match value.as_str() {
-                Some(text) => Ok(ToolOutcome::text(text)),
-                None => Err(ToolOutcome::error("bad", Some(("E", "C")))),
+                Some(text) => ToolOutcome::text(text),
+                None => ToolOutcome::error("bad", Some(("E", "C"))),
             };
             let mut outcome = verdict.apply(ToolOutcome::clone(outcome), render);
             if odd == 4 {

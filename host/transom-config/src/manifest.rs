@@ -3,6 +3,7 @@
 
 mod changes;
 mod check;
+mod hooks;
 pub mod keys;
 mod layers;
 mod overrides;
@@ -23,6 +24,7 @@ use self::layers::Layer;
 use crate::{error::ConfigErrors, launch::PermissionMode};
 
 pub use changes::{Change, Effect};
+pub use hooks::{HOOK_TIMEOUT_MS, Hook, HookEvent};
 pub use overrides::Overrides;
 pub use permissions::{
     Access, Approvals, Confine, Delivery, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, Jobs,
@@ -149,6 +151,8 @@ pub struct Manifest {
     pub tools: Tools,
     /// `[subagents.<name>]`.
     pub subagents: BTreeMap<String, Subagent>,
+    /// `[[hook]]`, in the order in which they are asked.
+    pub hooks: Vec<Hook>,
     /// `[permissions]`.
     pub permissions: Permissions,
     /// `[confine]`.
@@ -325,8 +329,8 @@ impl Manifest {
 
     /// Checks a manifest of several files, a later one above an earlier one, and of what is said instead of them.
     ///
-    /// Above wins, key by key: tables become one, any other value replaces the one below, and `[[permissions.rule]]` of
-    /// a file stand before those of the files below it. Each file is checked alone for keys and types, the whole for
+    /// Above wins, key by key: tables become one, any other value replaces the one below, and `[[permissions.rule]]` and
+    /// `[[hook]]` of a file stand before those of the files below it. Each file is checked alone for keys and types, the whole for
     /// what must be there and what must hold between keys. All complaints come at once, file by file.
     pub fn parse_layers(
         files: &[(&Path, &[u8])],

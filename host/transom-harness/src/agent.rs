@@ -4,6 +4,8 @@
 mod calls;
 mod children;
 mod effect;
+mod failing;
+mod hooks;
 mod jobs;
 mod permissions;
 mod queue;
@@ -12,6 +14,7 @@ mod turn;
 
 use std::{mem, sync::Arc};
 
+use serde::Deserialize;
 use serde_json::Value;
 use transom_frame::{Code, Failure, MessageId, SessionId};
 
@@ -21,6 +24,7 @@ use crate::{
     chunk::{Chunk, LlmFailure},
     event::{Cause, Data, Event, Target, TurnEnd},
     header::{Header, Origin},
+    hooks::HookPoints,
     inbox::Inbox,
     jobs::JobChange,
     log::Log,
@@ -48,6 +52,10 @@ pub struct AgentConfig {
     pub parallel_calls_max: usize,
     /// Steps of one turn (L-35): a model that always asks for one more tool would never end.
     pub steps_per_turn_max: u64,
+    /// Where hooks have a say.
+    pub hooks: HookPoints,
+    /// How often hooks may keep one turn from ending: one that always finds something to do would never let it end.
+    pub prolonged_max: u32,
     /// Tool calls of one message. Models ask for a handful; a thousand in one answer is no plan.
     pub calls_per_message_max: usize,
     /// How long a cancelled turn waits for its tools before it records them as aborted (L-52).
@@ -73,6 +81,9 @@ impl Default for AgentConfig {
             parallel_calls_max: 10,
             // Hours of work for a diligent model.
             steps_per_turn_max: 1_000,
+            hooks: HookPoints::default(),
+            // Enough to repair something and look again a few times.
+            prolonged_max: 8,
             calls_per_message_max: 128,
             drain_ms: 10_000,
             // Far above what people queue, low enough that a loop in a client is noticed.
@@ -87,6 +98,17 @@ impl Default for AgentConfig {
     }
 }
 
+/// What becomes of the text of an answer that a cancel has cut (L-48, decision 42).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Partial {
+    /// `drop`: it stays in the log as chunks, and the model does not see it again.
+    #[default]
+    Drop,
+    /// `commit`: it becomes a message, marked as `partial` in its source.
+    Commit,
+}
+
 /// One live session.
 #[derive(Debug)]
 pub struct Agent {
@@ -98,6 +120,7 @@ pub struct Agent {
     /// looked for once and held.
     root: Option<String>,
     config: Arc<AgentConfig>,
+    partial: Partial,
     chance: Chance,
     activity: Activity,
     /// Waking input came while an aborted activity was still ending (L-50).
@@ -148,6 +171,7 @@ impl Agent {
             inbox: Inbox::default(),
             route,
             config,
+            partial: Partial::Drop,
             chance,
             activity: Activity::Idle,
             latched: false,
@@ -273,6 +297,11 @@ impl Agent {
     /// `set_directory` changes it.
     pub fn pin_root(&mut self, root: Option<String>) {
         self.root = root;
+    }
+
+    /// Says what becomes of answers that are cut from here on.
+    pub fn set_partial(&mut self, partial: Partial) {
+        self.partial = partial;
     }
 
     /// The route that the next step will ask for.

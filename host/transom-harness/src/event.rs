@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chunk::{Chunk, LlmFailure, TokenUsage},
+    hooks::HookReport,
     jobs::{JobCause, JobKind, JobStatus},
     message::Message,
     permissions::{Outcome, presets::Setting},
@@ -279,6 +280,16 @@ pub enum Data<'a> {
         /// Why it ended.
         cause: JobCause,
     },
+    /// `hook/result`: a hook has had its say (L-17).
+    HookResult {
+        /// The turn it belongs to.
+        turn: u64,
+        /// Where it was asked.
+        point: &'a str,
+        /// Who, what, and how it came to it.
+        #[serde(flatten)]
+        report: &'a HookReport,
+    },
     /// `session/end-seed`: what stands before it was there when the session was continued or forked (L-10).
     EndSeed {},
 }
@@ -311,6 +322,7 @@ impl Data<'_> {
             Data::TodoWrite { .. } => "todo/write",
             Data::JobRegistered { .. } => "job/registered",
             Data::JobSettled { .. } => "job/settled",
+            Data::HookResult { .. } => "hook/result",
             Data::EndSeed {} => "session/end-seed",
         }
     }

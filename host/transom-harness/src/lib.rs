@@ -8,6 +8,7 @@ pub mod chance;
 pub mod chunk;
 pub mod event;
 pub mod header;
+pub mod hooks;
 pub mod image;
 pub mod inbox;
 pub mod jobs;

@@ -67,6 +67,9 @@ pub enum Source {
         provider: String,
         /// The provider's name for it.
         model: String,
+        /// `true`: a cancel has cut the answer, and this is what had come of it (L-48). Absent otherwise.
+        #[serde(default, skip_serializing_if = "is_false")]
+        partial: bool,
     },
     /// `tool`: on every tool result.
     #[serde(rename_all = "camelCase")]
@@ -133,6 +136,11 @@ impl Source {
     pub fn plugin(plugin: &str) -> Source {
         Source::Plugin { plugin: plugin.to_owned(), form: None, sections: None, summary: None }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Serialize, Deserialize)]

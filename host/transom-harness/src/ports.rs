@@ -10,6 +10,7 @@ use transom_frame::{Failure, SessionId};
 use crate::{
     block::Block,
     chunk::Chunk,
+    hooks::{Context, HookAnswer, HookAsk},
     jobs::{JobKind, JobRecord},
     message::Message,
     permissions::Access,
@@ -211,6 +212,10 @@ pub struct ToolOutcome {
     pub is_error: bool,
     /// Only for errors of the harness itself (L-55).
     pub error: Option<ToolErrorCode>,
+    /// What the content was made of; hooks see it, and nothing keeps it (L-59).
+    pub value: Option<Box<Value>>,
+    /// Told to the model with the next step, besides the content (L-58).
+    pub contexts: Vec<Context>,
     /// For people's eyes; never sent to the model (L-59).
     pub meta: Option<Value>,
     /// The turn is complete with this result.
@@ -237,6 +242,8 @@ impl ToolOutcome {
             content: vec![Block::text(text)],
             is_error: false,
             error: None,
+            value: None,
+            contexts: Vec::new(),
             meta: None,
             concludes: false,
             job: None,
@@ -252,6 +259,8 @@ impl ToolOutcome {
             is_error: true,
             error: error
                 .map(|(name, code)| ToolErrorCode { name: name.to_owned(), code: code.to_owned() }),
+            value: None,
+            contexts: Vec::new(),
             meta: None,
             concludes: false,
             job: None,
@@ -298,8 +307,15 @@ pub trait Tools: Send + Sync {
     /// Says whether a call may begin. The sink is called once, perhaps before this returns.
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>);
 
-    /// Starts a call that was judged, which decodes and validates the arguments itself. The sink is called once.
+    /// Starts a call that was judged, which decodes and validates the arguments itself. The sink is called once, with an
+    /// outcome that `finish` has not seen.
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop>;
+
+    /// What stands in the log in the end: the tool's own last touch to the content, behind everybody who could replace it
+    /// (L-55).
+    fn finish(&self, _session: &SessionId, _name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        outcome
+    }
 
     /// Drops what is remembered of a session, for example which files it has read.
     fn forget(&self, session: &SessionId);
@@ -307,6 +323,18 @@ pub trait Tools: Send + Sync {
     /// Ends every child process and every job at once (`SIGTERM` now, `SIGKILL` after `kill_after_ms`). The ends of
     /// jobs are reported with the cause `Teardown`.
     fn terminate(&self, session: &SessionId, kill_after_ms: u64);
+}
+
+/// Whoever has a say at the points of a turn (L-31, L-55).
+pub trait Hooks: Send + Sync {
+    /// Asks. The sink is called once, unless it is stopped before; a hook that fails is answered for (`docs/hooks.md`).
+    fn ask(&self, ask: HookAsk, sink: Sink<HookAnswer>) -> Box<dyn Stop>;
+
+    /// Tells of a result. What comes of that is nobody's business here.
+    fn observe(&self, seen: HookAsk);
+
+    /// Ends everything that still runs for a session.
+    fn end(&self, session: &SessionId);
 }
 
 /// Work that a session hands to another (`agent-loop.md` §13).

@@ -1,6 +1,8 @@
 //! The driver of the loop: one task owns the router and its agents, and performs their effects on
 //! models, tools and the store. Everything it hears comes through one inbox, in one order.
 
+mod calls;
+
 use std::{
     collections::{HashMap, VecDeque},
     mem,
@@ -19,9 +21,10 @@ use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
     agent::{Assembly, Happened, Token},
     chunk::Chunk,
+    hooks::{HookAnswer, HookPoints, Verdict},
     jobs::JobChange,
     ports::{
-        Append, AskRefused, Asker, Children, Commit, Delegation, DelegationEvent, Models,
+        Append, AskRefused, Asker, Children, Commit, Delegation, DelegationEvent, Hooks, Models,
         Questions, Sink, Stop, Store, StoreError, Subagents, ToolSpec, Tools,
     },
     subagents::{Capabilities, ChildOrder, ChildRefused, Obeyed},
@@ -30,6 +33,7 @@ use transom_router::{
     Answer, AskId, Claimed, Effect, Event, Facts, OrderId, Question, QuestionId, Router, RunId,
 };
 
+use self::calls::{called, finished, scheduled};
 use crate::images;
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
@@ -236,6 +240,9 @@ pub struct Core {
     host: Host,
     router: Router,
     ports: Ports,
+    hooks: Option<Arc<dyn Hooks>>,
+    /// Hooks see results before they are finished.
+    reviews: bool,
     links: HashMap<ConnectionId, Link>,
     /// Model attempts and tool calls that run, so that they can be told to stop.
     running: HashMap<(SessionId, Token), Box<dyn Stop>>,
@@ -259,6 +266,8 @@ impl Core {
             host,
             router,
             ports,
+            hooks: None,
+            reviews: false,
             links: HashMap::new(),
             running: HashMap::new(),
             delegations: HashMap::new(),
@@ -268,6 +277,11 @@ impl Core {
             next: VecDeque::new(),
             ending: Vec::new(),
         }
+    }
+
+    /// The same with those who have a say. `points` are those of the agents' configuration.
+    pub fn with_hooks(self, hooks: Arc<dyn Hooks>, points: HookPoints) -> Core {
+        Core { hooks: Some(hooks), reviews: points.post_execute, ..self }
     }
 
     /// Runs until the task is dropped.
@@ -322,7 +336,9 @@ impl Core {
     fn forget_ended(&mut self, event: &Event) {
         let Event::Happened { session, happened } = event else { return };
         match happened {
-            Happened::Chunk(token, Chunk::Finish { .. }) | Happened::ToolEnded(token, _) => {
+            Happened::Chunk(token, Chunk::Finish { .. })
+            | Happened::ToolEnded(token, _)
+            | Happened::Hooked(token, _) => {
                 self.running.remove(&(session.clone(), *token));
             }
             Happened::Chunk(..)
@@ -330,6 +346,7 @@ impl Core {
             | Happened::Timer(_)
             | Happened::Planned(..)
             | Happened::Judged(..)
+            | Happened::CallsFailed(..)
             | Happened::Decided { .. }
             | Happened::Job(_)
             | Happened::StoreFailed(_) => {}
@@ -356,8 +373,7 @@ impl Core {
                 let asker = Asker { session: session.clone(), cwd, root, images };
                 let tools = Arc::clone(&self.ports.tools);
                 let assembled = move |tools: Arc<[ToolSpec]>| {
-                    let assembly = Assembly { tools, retry, served, admitted: true };
-                    Happened::Assembled(token, assembly)
+                    Happened::Assembled(token, Assembly { tools, retry, served })
                 };
                 if tools.specs_need_disk() {
                     let host = self.host.clone();
@@ -370,13 +386,18 @@ impl Core {
                 }
             }
             Effect::PlanCalls { session, token, calls } => {
-                let plan = calls
-                    .iter()
-                    .map(|(name, arguments)| {
-                        self.ports.tools.is_parallel(&session, name, arguments)
-                    })
-                    .collect();
-                self.happens(session, Happened::Planned(token, plan));
+                let tools = &self.ports.tools;
+                let plan = scheduled(|| {
+                    let parallel = |(name, arguments): &(String, String)| {
+                        tools.is_parallel(&session, name, arguments)
+                    };
+                    calls.iter().map(parallel).collect()
+                });
+                let happened = match plan {
+                    Ok(plan) => Happened::Planned(token, plan),
+                    Err(why) => Happened::CallsFailed(token, why),
+                };
+                self.happens(session, happened);
             }
             Effect::CallModel { door, session, token, request } => {
                 let (host, heard) = (self.host.clone(), session.clone());
@@ -388,12 +409,43 @@ impl Core {
                 self.running.insert((session, token), stop);
             }
             Effect::Judge { session, token, call } => {
-                let host = self.host.clone();
+                let (host, heard) = (self.host.clone(), session.clone());
                 let sink = Box::new(move |judgement| {
                     let happened = Happened::Judged(token, judgement);
-                    host.send(Event::Happened { session: session.clone(), happened });
+                    host.send(Event::Happened { session: heard.clone(), happened });
                 });
-                self.ports.tools.judge(call, sink);
+                if let Err(why) = scheduled(|| self.ports.tools.judge(call, sink)) {
+                    self.happens(session, Happened::CallsFailed(token, why));
+                }
+            }
+            Effect::AskHooks { session, token, ask } => {
+                let (host, heard) = (self.host.clone(), session.clone());
+                let (tools, called) = (Arc::clone(&self.ports.tools), called(&ask));
+                let sink: Sink<HookAnswer> = Box::new(move |answer| {
+                    let answer = finished(tools.as_ref(), &heard, called.as_deref(), answer);
+                    let happened = Happened::Hooked(token, answer);
+                    host.send(Event::Happened { session: heard.clone(), happened });
+                });
+                match &self.hooks {
+                    Some(hooks) => {
+                        let stop = hooks.ask(ask, sink);
+                        self.running.insert((session, token), stop);
+                    }
+                    // Asked at points that nobody was configured for: to a step, a call and a result this is a refusal.
+                    None => {
+                        sink(HookAnswer { verdict: Verdict::Stop(Vec::new()), reports: Vec::new() })
+                    }
+                }
+            }
+            Effect::StopHooks { session, token } => {
+                if let Some(stop) = self.running.remove(&(session, token)) {
+                    stop.stop();
+                }
+            }
+            Effect::Observe(seen) => {
+                if let Some(hooks) = &self.hooks {
+                    hooks.observe(seen);
+                }
             }
             Effect::Delegated { run, event } => {
                 let over = !matches!(event, DelegationEvent::Started { .. });
@@ -417,7 +469,13 @@ impl Core {
             }
             Effect::RunTool { session, token, call } => {
                 let (host, heard) = (self.host.clone(), session.clone());
-                let sink = Box::new(move |outcome| {
+                // Hooks that are still to see it come before the tool's own last touch (L-55).
+                let finisher = (!self.reviews).then(|| Arc::clone(&self.ports.tools));
+                let name = call.name.clone();
+                let sink = Box::new(move |mut outcome| {
+                    if let Some(tools) = &finisher {
+                        outcome = tools.finish(&heard, &name, outcome);
+                    }
                     let happened = Happened::ToolEnded(token, outcome);
                     host.send(Event::Happened { session: heard.clone(), happened });
                 });
@@ -444,8 +502,12 @@ impl Core {
             }
             Effect::TerminateTools { session, kill_after_ms } => {
                 self.ports.tools.terminate(&session, kill_after_ms);
+                self.end_hooks(&session);
             }
-            Effect::ForgetTools { session } => self.ports.tools.forget(&session),
+            Effect::ForgetTools { session } => {
+                self.ports.tools.forget(&session);
+                self.end_hooks(&session);
+            }
             Effect::Release { session } => self.ports.store.release(&session),
             Effect::Quiesced { connection, failures } => {
                 let link = self.links.remove(&connection);
@@ -459,6 +521,12 @@ impl Core {
                     let _ = done.send(failures.clone());
                 }
             }
+        }
+    }
+
+    fn end_hooks(&self, session: &SessionId) {
+        if let Some(hooks) = &self.hooks {
+            hooks.end(session);
         }
     }
 

@@ -31,6 +31,7 @@ use transom_frame::{ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{Happened, Token},
     block::Block,
+    hooks::HookAsk,
     image::ImageLimits,
     ports::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, ModelRequest, Page, Route, Served,
@@ -257,6 +258,24 @@ pub enum Effect {
         /// Its `tool/call` event is appended.
         call: ToolCall,
     },
+    /// Ask those who have a say at a point of a turn.
+    AskHooks {
+        /// The session whose turn it is.
+        session: SessionId,
+        /// Comes back in `Happened::Hooked`.
+        token: Token,
+        /// What stands before it in the log is durable.
+        ask: HookAsk,
+    },
+    /// Nobody waits for the answer any more.
+    StopHooks {
+        /// The session whose turn it is.
+        session: SessionId,
+        /// That of `AskHooks`.
+        token: Token,
+    },
+    /// Tell those who watch of a result that is durable.
+    Observe(HookAsk),
     /// Say what has become of a delegation.
     Delegated {
         /// That of `Event::Delegate`.

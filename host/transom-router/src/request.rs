@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use transom_frame::{Code, Failure, Frame};
 use transom_harness::{
+    agent::Partial,
     block::{Block, compact},
     ports::Route,
     vocabulary::text_safe,
@@ -45,6 +46,9 @@ pub(crate) struct Open {
     pub(crate) route: Option<Route>,
     #[serde(default)]
     pub(crate) owner: OwnerWish,
+    /// What becomes of an answer that a cancel cuts (decision 42).
+    #[serde(default)]
+    pub(crate) partial: Partial,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -304,8 +304,14 @@ impl Router {
             agent::Effect::Timer { token, after_ms } => {
                 out.push(Effect::Timer { session: id.clone(), token, after_ms });
             }
-            agent::Effect::CallModel { .. } | agent::Effect::RunTool { .. } => {
-                self.checkpoint(out, id, effect)
+            agent::Effect::CallModel { .. }
+            | agent::Effect::RunTool { .. }
+            | agent::Effect::AskHooks { .. }
+            | agent::Effect::Observe(_) => self.checkpoint(out, id, effect),
+            agent::Effect::StopHooks(token) => {
+                if !self.undefer(id, token) {
+                    out.push(Effect::StopHooks { session: id.clone(), token });
+                }
             }
             agent::Effect::StopModel(token) => {
                 if !self.undefer(id, token) {

@@ -4,6 +4,7 @@ mod asks;
 mod children;
 mod delegations;
 mod forks;
+mod hooks;
 mod images;
 mod places;
 mod questions;
@@ -58,6 +59,8 @@ struct House {
     calls: Vec<(SessionId, transom_harness::agent::Token)>,
     tools: Vec<(SessionId, transom_harness::agent::Token)>,
     timers: Vec<(SessionId, transom_harness::agent::Token, u64)>,
+    /// What hooks are asked.
+    hooks: Vec<(SessionId, transom_harness::agent::Token)>,
     quiesced: Vec<(u64, Vec<String>)>,
     quiet: Option<Vec<String>>,
     /// What calls that are judged come to, in order; without any, they run.
@@ -141,6 +144,7 @@ impl House {
             calls: Vec::new(),
             tools: Vec::new(),
             timers: Vec::new(),
+            hooks: Vec::new(),
             quiesced: Vec::new(),
             quiet: None,
             judgements: VecDeque::new(),
@@ -315,7 +319,6 @@ impl House {
                     served: Ok(served()),
                     tools: Arc::from(Vec::new()),
                     retry: RetryPolicy::default(),
-                    admitted: true,
                 };
                 Some(Event::Happened { session, happened: Happened::Assembled(token, assembly) })
             }
@@ -333,6 +336,15 @@ impl House {
                 let judgement = self.judgements.pop_front().unwrap_or(Judgement::Run);
                 let happened = Happened::Judged(token, judgement);
                 Some(Event::Happened { session, happened })
+            }
+            Effect::AskHooks { session, token, ask } => {
+                self.deeds.push(format!("ask {} of {session}", ask.about.point()));
+                self.hooks.push((session, token));
+                None
+            }
+            Effect::StopHooks { session, .. } => self.did(format!("stop hooks of {session}")),
+            Effect::Observe(seen) => {
+                self.did(format!("show {} of {}", seen.about.point(), seen.session))
             }
             Effect::Delegated { run, event } => {
                 self.delegated.push((run, event));

@@ -5,7 +5,8 @@ use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     files::{self, Files, Verb, cannot, check_observed, replace, version},
-    tool::{Call, Running, Tool, ToolError, blocking, filled},
+    output::{Output, member},
+    tool::{Call, Running, Tool, ToolError, blocking, filled, given},
 };
 
 /// The tool.
@@ -50,6 +51,25 @@ impl Tool for Edit {
                 "required": ["file_path", "old_string", "new_string"]
             }),
         }
+    }
+
+    fn output(&self) -> Output {
+        let schema = json!({
+            "type": "object",
+            "properties": { "path": { "type": "string" }, "all": { "type": "boolean" } },
+            "required": ["path", "all"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, |value| {
+            let path = member(value, "path");
+            if value.get("all") == Some(&Value::Bool(true)) {
+                format!(
+                    "The file {path} has been updated. All occurrences were successfully replaced."
+                )
+            } else {
+                format!("The file {path} has been updated successfully.")
+            }
+        })
     }
 
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
@@ -109,11 +129,7 @@ fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     }
     replace(Verb::Edit, &path, &spot, &changed, Some(&metadata))?;
     call.ticket.observe(real, version(&changed));
-    Ok(ToolOutcome::text(if all {
-        format!("The file {shown} has been updated. All occurrences were successfully replaced.")
-    } else {
-        format!("The file {shown} has been updated successfully.")
-    }))
+    Ok(given(json!({ "path": shown.to_string(), "all": all })))
 }
 
 /// Whether every line ends as on Windows. The model is shown such lines without their `\r`, so it

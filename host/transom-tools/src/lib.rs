@@ -12,10 +12,12 @@ mod fence;
 mod files;
 mod glob;
 mod grep;
+mod hooks;
 mod job_tools;
 mod jobs;
 mod judge;
 mod options;
+mod output;
 mod page;
 mod providers;
 mod question;
@@ -38,10 +40,12 @@ mod write;
 pub use crate::{
     abort::Abort,
     fence::Fence,
+    hooks::{HookEvent, HookProgram, ProgramHooks},
     job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
     jobs::KillError,
     judge::{Explanation, Permissions},
     options::{BUILT_IN, Delegating, JobLimits, JobSink, Options, SessionLog, SubagentKind},
+    output::Output,
     providers::{IN_PROCESS, ProviderError, Providers},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},

@@ -22,17 +22,15 @@ use transom_harness::{
 };
 use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
+use self::scopes::{Scopes, subject};
 pub use self::setup::RegistryError;
-use self::{
-    course::bounded,
-    scopes::{Scopes, subject},
-};
 use crate::{
     abort::AbortSource,
     child_tools::{ChildTool, What},
     fence::Fence,
     jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
+    output::Output,
     read_image::Sight,
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
@@ -92,6 +90,7 @@ struct Entry {
     subject: Option<Subject>,
     /// As the model is told of them.
     parameters: Arc<Value>,
+    output: Output,
 }
 
 impl Registry {
@@ -125,12 +124,17 @@ impl Registry {
         if let Some(found) = unsupported(&spec.parameters) {
             return Err(RegistryError::UnsupportedSchema { name, found });
         }
+        let output = tool.output();
+        if let Some(found) = unsupported(output.schema()) {
+            return Err(RegistryError::UnsupportedOutput { name, found });
+        }
         Ok(Entry {
             kind: if built_in { ToolKind::BuiltIn } else { tool.kind() },
             subject: subject(&name, built_in),
             tool,
             name,
             parameters: Arc::default(),
+            output,
         })
     }
 
@@ -165,6 +169,20 @@ impl Registry {
                 Explanation { judgement, ..explained }
             }
         }
+    }
+
+    /// What a result of a session's tool would be that gives this value; an error says why it gives none such (L-56).
+    pub fn render(&self, session: &SessionId, name: &str, value: Value) -> ToolOutcome {
+        self.output_of(session, name).of_value(name, value)
+    }
+
+    /// Where calls run, and the directory of sessions that have none of their own.
+    pub(crate) fn place(&self) -> (Handle, PathBuf) {
+        (self.shared.runtime.clone(), self.shared.directory.clone())
+    }
+
+    fn output_of(&self, session: &SessionId, name: &str) -> Output {
+        self.find_for(session, name).map_or_else(Output::text, |entry| entry.output)
     }
 
     /// Asks a background job to end, on the operator's behalf: the model will be told (P-82).
@@ -329,13 +347,17 @@ impl Tools for Registry {
             let outcome =
                 registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
             let job = outcome.job.as_ref().map(|job| job.id.clone());
-            sink(bounded(outcome));
+            sink(outcome);
             // Only now is the job somebody's, so that its end is never told before its beginning.
             if let (Some(jobs), Some(job)) = (&registry.shared.jobs, job) {
                 jobs.release(&session, &job);
             }
         });
         stop
+    }
+
+    fn finish(&self, session: &SessionId, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        self.output_of(session, name).finish(outcome)
     }
 
     fn forget(&self, session: &SessionId) {
@@ -384,7 +406,14 @@ impl Tools for Registry {
     }
 }
 
-struct Stopper(AbortSource);
+/// Ends what an abort ends.
+pub(crate) struct Stopper(AbortSource);
+
+impl Stopper {
+    pub(crate) fn new(source: AbortSource) -> Stopper {
+        Stopper(source)
+    }
+}
 
 impl Stop for Stopper {
     fn stop(&self) {

@@ -12,7 +12,7 @@ use transom_harness::{
     ports::{Asker, ToolOutcome, ToolSpec},
 };
 
-use crate::{abort::Abort, sessions::Ticket};
+use crate::{abort::Abort, output::Output, sessions::Ticket};
 
 /// A call on its way. Dropping it must not leave anything behind.
 pub type Running = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send>>;
@@ -22,6 +22,11 @@ pub trait Tool: Send + Sync {
     /// Name, description and argument schema. The schema stays within what [`crate::violations`]
     /// checks.
     fn spec(&self) -> ToolSpec;
+
+    /// Which values its bodies give, and how the model is shown one (L-53).
+    fn output(&self) -> Output {
+        Output::text()
+    }
 
     /// When the registry gives up on a call: it sets the signal, waits for the body, and reports a
     /// time-out (L-56).
@@ -120,6 +125,11 @@ impl From<ToolError> for ToolOutcome {
     fn from(error: ToolError) -> ToolOutcome {
         ToolOutcome::error(&error.message, error.code)
     }
+}
+
+/// What a body gives, for its tool's contract to render.
+pub(crate) fn given(value: Value) -> ToolOutcome {
+    ToolOutcome { value: Some(Box::new(value)), content: Vec::new(), ..ToolOutcome::text("") }
 }
 
 impl Call {

@@ -26,6 +26,7 @@ use transom_model::{
 use transom_policy::Policy;
 use transom_router::{HostFacts, Images, Reach, Router};
 use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
+use transom_tools::ProgramHooks;
 
 use crate::{
     embedded,
@@ -153,9 +154,11 @@ pub(crate) fn start(
         subagents_live_max: usize::try_from(manifest.tools.subagents_live_max)
             .unwrap_or(usize::MAX),
         runtime_context: extras.runtime_context,
+        hooks: tooling.hooks.as_ref().map(ProgramHooks::points).unwrap_or_default(),
         quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
         ..AgentConfig::default()
     };
+    let points = config.hooks;
     let router = Router::new(facts, config, seed());
     let ports = Ports {
         door_models,
@@ -163,7 +166,12 @@ pub(crate) fn start(
         tools: Arc::clone(&tooling.tools) as _,
         store: Arc::clone(&store),
     };
-    tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
+    let core = Core::new(host.clone(), inbox, router, ports);
+    let core = match tooling.hooks.clone() {
+        Some(hooks) => core.with_hooks(Arc::new(hooks), points),
+        None => core,
+    };
+    tokio::spawn(core.run());
     Ok(Running { host, doors, store, _tooling: tooling })
 }
 

@@ -123,6 +123,7 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
             subagents_live_max: SUBAGENTS_LIVE_MAX,
         },
         subagents: BTreeMap::new(),
+        hooks: Vec::new(),
         permissions: Permissions::of(launch.permission_mode),
         // P-56: clients of the reference count on both.
         confine: Confine {

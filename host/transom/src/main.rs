@@ -9,6 +9,7 @@ mod ending;
 mod environment;
 mod export;
 mod governance;
+mod hooks;
 mod launch;
 mod permissions;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]

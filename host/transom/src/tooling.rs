@@ -18,18 +18,20 @@ use transom_harness::{
 };
 use transom_io::Host;
 use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
-use transom_tools::{Options, Providers, Registry, SessionLog};
+use transom_tools::{Options, ProgramHooks, Providers, Registry, SessionLog};
 
 use crate::{
     deployment::Extras,
     environment::Environment,
     governance::{self, Governance},
-    subagents,
+    hooks, subagents,
 };
 
 /// The tools, and what goes with them.
 pub(crate) struct Tooling {
     pub(crate) tools: Arc<Guarded>,
+    /// Those who have a say in turns.
+    pub(crate) hooks: Option<ProgramHooks>,
     /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
     _outputs: TempDir,
 }
@@ -86,6 +88,7 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner)?;
         let (found, ready) = watch::channel(governance == Governance::None);
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
@@ -99,7 +102,7 @@ impl Tooling {
             });
         }
         let tools = Arc::new(Guarded { registry, ready });
-        Ok(Tooling { tools, _outputs: outputs })
+        Ok(Tooling { tools, hooks, _outputs: outputs })
     }
 }
 
@@ -234,6 +237,10 @@ impl Tools for Guarded {
 
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop> {
         self.registry.call(call, sink)
+    }
+
+    fn finish(&self, session: &SessionId, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        self.registry.finish(session, name, outcome)
     }
 
     fn forget(&self, session: &SessionId) {

@@ -12,8 +12,8 @@ use transom_doors::Answers;
 use transom_policy::DOOR_LIMITS;
 
 use super::{
-    Access, Carrier, Component, Confine, Delivery, Door, Durability, Manifest, PermissionRule,
-    RuleDecision, Subagent, Temp,
+    Access, Carrier, Component, Confine, Delivery, Door, Durability, Hook, Manifest,
+    PermissionRule, RuleDecision, Subagent, Temp,
 };
 use crate::launch::PermissionMode;
 
@@ -115,6 +115,8 @@ const REACHES: &[(&str, Reach)] = &[
     ("door.*.limits.live-notices-max", Reach::NewConnections),
     ("door.*.limits.connections-max", Reach::Room),
     ("door.*.limits.sessions-max", Reach::NewConnections),
+    // The loop is told at its start where anybody has a say.
+    ("hook", Reach::Restart),
     ("jobs.delivery", Reach::Live),
     ("jobs.per-session-max", Reach::Live),
     ("jobs.host-max", Reach::Live),
@@ -381,6 +383,7 @@ fn plain(manifest: &Manifest) -> Settings {
         model,
         store,
         tools,
+        hooks,
         permissions,
         confine,
         jobs,
@@ -420,6 +423,7 @@ fn plain(manifest: &Manifest) -> Settings {
         ("permissions.default", permissions.default.map(RuleDecision::as_str).and_then(word)),
         ("permissions.workspaces", permissions.workspaces.as_ref().and_then(list)),
         ("permissions.rule", rules(&permissions.rules)),
+        ("hook", of_hooks(hooks)),
         ("jobs.delivery", word(delivery)),
         ("jobs.per-session-max", number(jobs.per_session_max)),
         ("jobs.host-max", number(jobs.host_max)),
@@ -461,6 +465,17 @@ fn of_confine(confine: &Confine) -> Settings {
         ("confine.guard", paths(guard)),
         ("confine.guard-git", Some(guard_git.to_string())),
     ])
+}
+
+/// Every hook.
+fn of_hooks(hooks: &[Hook]) -> Option<String> {
+    let hook = |hook: &Hook| {
+        let Hook { name, event, tool, program, arguments, timeout_ms } = hook;
+        let tool = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
+        let (event, program) = (event.as_str(), program.display());
+        format!("{name} at {event}{tool}: {program} {} within {timeout_ms}ms", json!(arguments))
+    };
+    (!hooks.is_empty()).then(|| hooks.iter().map(hook).collect::<Vec<_>>().join("; "))
 }
 
 /// Every rule but where it stands.

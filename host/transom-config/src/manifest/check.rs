@@ -12,7 +12,7 @@ use transom_policy::{DOOR_LIMITS, nearest};
 
 use super::{
     ANSWERS, BUILT_IN_COMPONENTS, CARRIERS, Carrier, Component, Door, DoorLimits, Durability,
-    Manifest, Model, PROVIDERS, SWAPS, StoreSettings, SubagentMode, Swap, TOOLS, Tools,
+    Manifest, Model, PROVIDERS, SWAPS, StoreSettings, SubagentMode, Swap, TOOLS, Tools, hooks,
     keys::{COMPONENT, DOOR, MANIFEST},
     permissions::read,
     subagents::{self, SUBAGENT_MODES},
@@ -50,6 +50,7 @@ pub(super) fn manifest(reader: &mut Reader<'_>, document: &DeTable<'_>) -> Manif
         doors,
         tools,
         subagents: kinds,
+        hooks: hooks::hooks(reader, document.get("hook")),
         permissions: read::permissions(reader, document.get("permissions")),
         confine: read::confine(reader, document.get("confine")),
         jobs: read::jobs(reader, document.get("jobs")),

@@ -7,9 +7,10 @@ use transom_policy::{
 };
 
 use super::{
-    ANSWERS, CARRIERS, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, MODES, PRESETS, PROVIDERS,
-    SHELL_TIMEOUT_MS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX, SUBAGENT_DEPTH_MOST,
-    SUBAGENTS_LIVE_MAX, SUBAGENTS_LIVE_MOST, SWAPS, TOOLS, TOOLS_OTHERWISE,
+    ANSWERS, CARRIERS, HOOK_TIMEOUT_MS, HookEvent, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, MODES,
+    PRESETS, PROVIDERS, SHELL_TIMEOUT_MS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX,
+    SUBAGENT_DEPTH_MOST, SUBAGENTS_LIVE_MAX, SUBAGENTS_LIVE_MOST, SWAPS, TOOLS, TOOLS_OTHERWISE,
+    hooks::HOOK_TIMEOUT_MS_MOST,
     permissions::JOBS_MOST,
     subagents::SUBAGENT_MODES,
     upkeep::{
@@ -27,6 +28,7 @@ pub const MANIFEST: Table = Table {
         Key::new("confine", Kind::Table(&CONFINE), CONFINE.doc),
         Key::new("control", Kind::Table(&CONTROL), CONTROL.doc),
         Key::new("door", Kind::Named(&DOOR), DOOR.doc).required(),
+        Key::new("hook", Kind::Tables(&HOOK), HOOK.doc),
         Key::new("jobs", Kind::Table(&JOBS), JOBS.doc),
         Key::new("metrics", Kind::Table(&METRICS), METRICS.doc),
         Key::new("model", Kind::Table(&MODEL), MODEL.doc),
@@ -271,6 +273,28 @@ pub const RULE: Table = Table {
         word("mode", &MODES, "the rule holds only under this mode"),
         word("decision", &DECISIONS, "what becomes of the call").required(),
         Key::new("reason", Kind::Text, "a sentence for whoever is asked or refused"),
+    ],
+};
+
+/// `[[hook]]`.
+pub const HOOK: Table = Table {
+    doc: "A program that has a say at a point of a turn. Those of one point are asked in order; those of a later file stand first.",
+    keys: &[
+        Key::new("name", Kind::Shaped("^[a-z][a-z0-9-]{0,63}$"), "its name in logs, unique")
+            .required(),
+        word("event", &HookEvent::WORDS, "where it has its say").required(),
+        Key::new(
+            "tool",
+            Kind::Text,
+            "a pattern of the whole public names of tools that it is asked about; otherwise all",
+        ),
+        Key::new("command", Kind::Command, "the program and its arguments").required(),
+        number(
+            "timeout-ms",
+            (1, HOOK_TIMEOUT_MS_MOST),
+            HOOK_TIMEOUT_MS,
+            "after how many milliseconds a program without an answer has failed",
+        ),
     ],
 };
 

@@ -46,7 +46,6 @@ fn assembly() -> crate::agent::Assembly {
         }),
         tools: Arc::from(Vec::new()),
         retry: RetryPolicy::default(),
-        admitted: true,
     }
 }
 

@@ -7,7 +7,6 @@ use tokio::{task::JoinHandle, time::timeout};
 use tracing::warn;
 use transom_frame::SessionId;
 use transom_harness::{
-    block::Block,
     permissions::Mode,
     ports::{ToolCall, ToolOutcome},
 };
@@ -19,10 +18,6 @@ use crate::{
     sessions::Ticket,
     tool::{Call, ToolError},
 };
-
-/// Text of one result. Twice the shell's tails, even if every byte of them became a replacement
-/// character, fits; a tool that returns more has no bound of its own.
-const RESULT_BYTES_MAX: usize = 512 << 10;
 
 type Joined = Result<Result<ToolOutcome, ToolError>, tokio::task::JoinError>;
 
@@ -77,23 +72,31 @@ impl Registry {
         if abort.is_set() {
             return Err(ToolError::aborted());
         }
-        let Entry { tool, name, .. } = entry;
+        let Entry { tool, name, output, .. } = entry;
         let deadline = tool.timeout();
         // A task of its own, so that a panic ends there.
         let mut body = self.shared.runtime.spawn(async move { tool.run(call).await });
 
         let timed_out = tokio::select! {
             biased;
-            result = &mut body => return settled(&name, result, abort.is_set()),
+            result = &mut body => {
+                let outcome = settled(&name, result, abort.is_set())?;
+                return Ok(output.settle(&name, outcome));
+            }
             () = abort.set() => None,
             after = passed(deadline) => Some(after),
         };
         source.abort();
         let drained = drain(&name, body, self.shared.drain).await;
-        match timed_out {
-            Some(after) => Err(ToolError::timed_out(after)),
-            None => drained
-                .map_or_else(|| Err(ToolError::aborted()), |result| settled(&name, result, true)),
+        let ended = drained.map(|result| settled(&name, result, true));
+        match (timed_out, ended) {
+            (Some(after), ended) => {
+                // A job that it has begun is one all the same (P-69).
+                let job = ended.and_then(Result::ok).and_then(|outcome| outcome.job);
+                Ok(ToolOutcome { job, ..ToolError::timed_out(after).into() })
+            }
+            (None, Some(ended)) => ended.map(|outcome| output.settle(&name, outcome)),
+            (None, None) => Err(ToolError::aborted()),
         }
     }
 }
@@ -135,22 +138,4 @@ fn settled(name: &str, joined: Joined, aborted: bool) -> Result<ToolOutcome, Too
         Ok(result) => result,
         Err(failure) => Err(ToolError::bug(name, &failure)),
     }
-}
-
-/// Cuts a result that is longer than any tool's own bounds allow.
-pub(super) fn bounded(mut outcome: ToolOutcome) -> ToolOutcome {
-    let mut room = RESULT_BYTES_MAX;
-    for block in &mut outcome.content {
-        let Block::Text { text } = block else { continue };
-        if text.len() > room {
-            let end = text.floor_char_boundary(room);
-            let cut = text.len() - end;
-            text.truncate(end);
-            text.push_str(&format!("\n[result cut here: {cut} more bytes were left out]"));
-            room = 0;
-        } else {
-            room -= text.len();
-        }
-    }
-    outcome
 }

@@ -71,6 +71,14 @@ pub enum RegistryError {
         /// The first offending keyword.
         found: String,
     },
+    /// What it gives could not be validated.
+    #[error("the output of tool \"{name}\" uses \"{found}\", which is not checked; leave it out")]
+    UnsupportedOutput {
+        /// The tool.
+        name: String,
+        /// The first offending keyword.
+        found: String,
+    },
     /// Output has no place to go.
     #[error("spill directory \"{path}\" cannot be used")]
     SpillDirectory {

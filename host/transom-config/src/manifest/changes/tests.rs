@@ -61,6 +61,7 @@ fn a_change_of_any_key_is_told_with_its_effect() {
         ("door.sdk.limits.live-notices-max=50", Effect::NewConnections),
         ("door.sdk.limits.connections-max=50", Effect::Restart),
         ("door.sdk.limits.sessions-max=5", Effect::NewConnections),
+        ("hook=[{ name = 'x', event = 'result', command = ['x'] }]", Effect::Restart),
         ("jobs.delivery=notify", Effect::Live),
         ("jobs.per-session-max=5", Effect::Live),
         ("jobs.host-max=5", Effect::Live),

@@ -99,6 +99,7 @@ fn what_is_required_is_missed() {
         (super::COMPONENT, "[component.x]\n[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n"),
         (super::SUBAGENT, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[subagents.x]\n"),
         (super::DOOR, "[door.x]\n"),
+        (super::HOOK, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[hook]]\n"),
         (super::RULE, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[permissions.rule]]\n"),
     ] {
         for key in required(&table) {
@@ -138,6 +139,7 @@ fn the_page_names_every_key_and_every_table() {
                 | Kind::Number { .. }
                 | Kind::Word(_)
                 | Kind::List(_)
+                | Kind::Command
                 | Kind::Entries(_)
                 | Kind::Any => {
                     assert!(page.contains(&format!("`{}`", key.name)), "{path}");

@@ -137,15 +137,3 @@ fn a_delegated_session_is_born_with_its_parents_mode_and_asks_nobody() {
     play.prompt("again").assemble();
     assert!(!play.told().contains("descriptor"), "once");
 }
-
-#[test]
-fn a_turn_whose_input_is_not_let_in_takes_no_step() {
-    // Row 11 of agent-loop.
-    let mut play = Play::new();
-    play.prompt("one").prompt("two");
-    let token = play.assembling.remove(0);
-    play.told();
-    play.happen(Happened::Assembled(token, Assembly { admitted: false, ..assembly() }));
-    assert_eq!(play.told(), "4 turn/end 1 {\"kind\":\"blocked\"}\nidle");
-    assert_eq!(play.agent.inbox().len(), 1, "the second waits for the next waking send");
-}

@@ -1,6 +1,8 @@
 //! A stored log read back: folded into what an agent needs to go on, and closed where a crash had cut it
 //! (L-27, L-78 to L-80). Reading the log from disk is the store's.
 
+mod children;
+
 use std::{
     borrow::Cow,
     collections::{HashMap, VecDeque},
@@ -12,15 +14,14 @@ use serde_json::value::RawValue;
 
 use crate::{
     block::Block,
-    event::{Data, Event, SubagentMode, Target, TurnEnd},
-    header::{Header, Origin},
+    event::{Data, Event, Target, TurnEnd},
+    header::Header,
     inbox::Inbox,
     jobs::{JobCause, JobKind, JobRecord, JobStatus, notice},
     log::{Effort, Log, ReplaceError},
     message::{CONTEXT_PLUGIN, Message, Role, Source},
     permissions::Outcome,
     ports::ToolErrorCode,
-    subagents::{Catalogued, Descriptor, ToolFilter},
     vocabulary,
 };
 
@@ -253,27 +254,6 @@ struct Asked {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Described {
-    mode: SubagentMode,
-    provider: String,
-    label: Option<String>,
-    agent_provider: Option<String>,
-    agent_model: Option<String>,
-    persona: Option<String>,
-    tool_filter: Option<ToolFilter>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Child {
-    child_id: String,
-    mode: SubagentMode,
-    #[serde(default)]
-    label: String,
-}
-
-#[derive(Deserialize)]
 struct Moved {
     cwd: String,
 }
@@ -449,34 +429,9 @@ impl Restored {
                 let Asked { id } = read(envelope)?;
                 open.asked.retain(|asked| *asked != id);
             }
-            "subagent/descriptor" if self.log.header().origin == Some(Origin::Subagent) => {
-                let Described {
-                    mode,
-                    provider,
-                    label,
-                    agent_provider,
-                    agent_model,
-                    persona,
-                    tool_filter,
-                } = read(envelope)?;
-                self.log.descriptor = Some(Descriptor {
-                    mode,
-                    provider,
-                    label,
-                    agent_provider,
-                    agent_model,
-                    persona,
-                    tool_filter,
-                });
-            }
-            // Other runtimes use the same names, perhaps in other shapes, and all three are ignorable (L-19).
-            "subagent/catalog" => {
-                let Ok(child) = read(envelope) else { return Ok(()) };
-                let Child { child_id, mode, label } = child;
-                if mode == SubagentMode::Continuable {
-                    self.log.children.push(Catalogued { child: child_id.into(), label });
-                }
-            }
+            "subagent/descriptor" => self.described(envelope)?,
+            "subagent/catalog" => self.catalogued(envelope),
+            // Other runtimes use the same names, perhaps in other shapes, and both are ignorable (L-19).
             "job/registered" => {
                 let Ok(registered) = read(envelope) else { return Ok(()) };
                 let Registered { job_id, kind, label, started_at } = registered;

@@ -83,13 +83,11 @@ impl Tool for ChildTool {
             ((*argument).to_owned(), json!({ "type": "string", "description": meaning }))
         });
         let required: Vec<_> = arguments.iter().map(|(argument, _)| *argument).collect();
-        let mut parameters = json!({
-            "type": "object",
-            "properties": properties.collect::<Map<_, _>>(),
-        });
-        if !required.is_empty() {
-            parameters["required"] = json!(required);
-        }
+        let properties = properties.collect::<Map<_, _>>();
+        let parameters = match required.as_slice() {
+            [] => json!({ "type": "object", "properties": properties }),
+            required => json!({ "type": "object", "properties": properties, "required": required }),
+        };
         ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
     }
 

@@ -1,5 +1,6 @@
 //! Logs read back: whole ones, ones cut by a crash at any event, and damaged ones.
 
+mod children;
 mod forks;
 mod jobs;
 mod surface;

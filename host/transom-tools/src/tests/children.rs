@@ -185,7 +185,7 @@ async fn l67_last_words_are_the_json_that_was_asked_for() {
                 expected
             ),
             Err(expected) => {
-                let expected = coded(expected, "INVALID_OUTPUT");
+                let expected = coded(expected, "SubagentError/INVALID_OUTPUT");
                 assert_eq!(bench.error("subagent", call).await, expected);
             }
         }
@@ -206,7 +206,7 @@ async fn l69_a_provider_is_asked_only_for_what_it_can() {
             options.delegation.kinds = vec![kind("a", nature)];
         });
         let message = format!("subagent provider \"spawn\" does not support {capability}");
-        let expected = coded(&message, "UNSUPPORTED_CAPABILITY");
+        let expected = coded(&message, "SubagentError/UNSUPPORTED_CAPABILITY");
         assert_eq!(bench.error("subagent", task(json!({ "kind": "a" }))).await, expected);
         assert!(provider.asked.lock().unwrap().is_empty(), "nothing is started");
     }
@@ -216,7 +216,7 @@ async fn l69_a_provider_is_asked_only_for_what_it_can() {
         options.delegation = Delegating { continuable: false, kinds: vec![elsewhere] };
     });
     let message = "no subagent provider registered for \"acp\"";
-    let expected = coded(message, "NO_PROVIDER");
+    let expected = coded(message, "SubagentError/NO_PROVIDER");
     assert_eq!(bench.error("subagent", task(json!({ "kind": "a" }))).await, expected);
 }
 
@@ -281,7 +281,7 @@ async fn l72_orders_have_their_texts_and_refusals_their_codes() {
         let bench = controlling(Some(code));
         bench.registry.equip(&"main".into(), reporting.clone());
         for (name, arguments, _) in &calls {
-            let expected = coded("no", code.as_str());
+            let expected = coded("no", &format!("SubagentError/{}", code.as_str()));
             assert_eq!(bench.error(name, arguments.clone()).await, expected);
         }
     }
@@ -342,7 +342,7 @@ async fn l67_a_filtered_tool_is_unknown_to_that_session() {
     let told: Vec<_> =
         bench.registry.specs(&"main".into()).iter().map(|spec| spec.name.clone()).collect();
     assert_eq!(told, ["read", "report", "write"], "a report is no tool of the host's");
-    let expected = coded("unknown tool \"bash\"", "UNKNOWN_TOOL");
+    let expected = coded("unknown tool \"bash\"", "ToolNotFoundError/UNKNOWN_TOOL");
     let bash = json!({ "command": "true", "description": "d" });
     assert_eq!(bench.error("bash", bash.clone()).await, expected);
     assert!(!bench.registry.is_parallel(&"main".into(), "glob", r#"{"pattern":"*"}"#));

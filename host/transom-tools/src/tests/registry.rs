@@ -57,8 +57,9 @@ async fn a_tool_that_cannot_be_enabled_is_refused() {
         Registry::new(options).err().unwrap().to_string()
     };
     assert_eq!(refuse(&["read", "bsh"]), "unknown tool \"bsh\"; did you mean \"bash\"?");
-    let all = "unknown tool \"telescope\"; known are ask_user_question, bash, edit, glob, grep, job_kill, job_list, \
-               job_output, read, read_image, skill, str_replace_editor, subagent, todo_write, write";
+    let all = "unknown tool \"telescope\"; known are ask_user_question, bash, edit, glob, grep, interrupt_agent, \
+               job_kill, job_list, job_output, list_agents, read, read_image, send_message, skill, \
+               str_replace_editor, subagent, todo_write, write";
     assert_eq!(refuse(&["telescope"]), all);
     assert!(refuse(&["read", "read"]).starts_with("tool \"read\" is already registered"));
 }

@@ -14,6 +14,12 @@ use crate::support::{
 };
 
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+/// The same as bytes.
+const PIXEL: &[u8] = b"\
+    \x89\x50\x4e\x47\x0d\x0a\x1a\x0a\x00\x00\x00\x0d\x49\x48\x44\x52\x00\x00\x00\x01\x00\x00\
+    \x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\x0d\x49\x44\x41\x54\x78\xda\x63\
+    \x64\x60\xf8\x5f\x0f\x00\x02\x87\x01\x80\xeb\x47\xba\x92\x00\x00\x00\x00\x49\x45\x4e\x44\
+    \xae\x42\x60\x82";
 const ID: &str = "sha256:497790947d4666760ce38f3c00e852c71fdb66cae849bae8e9ede352719e1581";
 
 fn upload() -> Value {
@@ -151,9 +157,8 @@ fn a_picture_in_the_workspace_is_read_by_its_reference() {
         rule("go", 1, json!([call("c1", "read_image", json!({ "file_path": "a.png" }))])),
         { "answer": [{ "text": "[{{images}}]" }] },
     ]);
-    let bytes = fs::read(workspace().join("tests/it/loop_rows/pixel.png")).expect("a picture");
     let mut stage = Setting::scripted(script.clone()).seeing().ready();
-    fs::write(stage.place.cwd.join("a.png"), &bytes).expect("a file");
+    fs::write(stage.place.cwd.join("a.png"), PIXEL).expect("a file");
     let turn = stage.turn("go");
     let content = &of_kind(&turn, "tool/result")[0]["data"]["message"]["content"][0]["content"];
     assert_eq!(content[1], stored(), "{content}");
@@ -163,7 +168,7 @@ fn a_picture_in_the_workspace_is_read_by_its_reference() {
     assert_eq!(read["data"], PNG);
 
     let mut blind = Setting::scripted(script).ready();
-    fs::write(blind.place.cwd.join("a.png"), &bytes).expect("a file");
+    fs::write(blind.place.cwd.join("a.png"), PIXEL).expect("a file");
     let turn = blind.turn("go");
     let text = "Error: the model of this session does not take images";
     assert_eq!(results(&turn), [("c1".to_owned(), text.to_owned(), true)]);

@@ -136,10 +136,7 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("client.typescript-0.0.1-rc.1.jsonl", "vectors/clients.rs"),
     ("v0.1.0rc6.launch.jsonl", "vectors/launch.rs"),
     ("v0.2.1rc2.launch.jsonl", "vectors/launch.rs"),
-    (
-        "v0.2.1rc2.prompt-subagent.jsonl",
-        "its child outlives the call and takes further messages (L-72, L-103)",
-    ),
+    ("v0.2.1rc2.prompt-subagent.jsonl", "conformance/delegation.rs"),
 ];
 
 #[test]

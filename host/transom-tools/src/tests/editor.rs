@@ -79,12 +79,12 @@ async fn a_directory_is_viewed_two_levels_deep() {
         bench.put(name, "x");
     }
     std::os::unix::fs::symlink("/etc", bench.path("link")).unwrap();
-    let rows = ["a", "b/", "b/c/", "b/e", "link"].map(|name| format!("\n{}", bench.shown(name)));
+    let root = bench.shown("");
+    let rows = ["a", "b/", "b/c/", "b/e", "link"].map(|name| format!("\n{root}/{name}"));
     assert_eq!(
         bench.edit("view", "", json!({})).await,
         Ok(format!(
-            "{} (two levels deep; without hidden entries, node_modules and __pycache__){}",
-            bench.shown("").trim_end_matches('/'),
+            "{root} (two levels deep; without hidden entries, node_modules and __pycache__){}",
             rows.concat()
         ))
     );

@@ -2,11 +2,11 @@
 //! models, tools and the store. Everything it hears comes through one inbox, in one order.
 
 mod calls;
+mod lookups;
 
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -25,15 +25,18 @@ use transom_harness::{
     jobs::JobChange,
     ports::{
         Append, AskRefused, Asker, Children, Commit, Delegation, DelegationEvent, Hooks, Models,
-        Questions, Sink, Stop, Store, StoreError, Subagents, ToolSpec, Tools,
+        Questions, Sink, Stop, Store, Subagents, ToolSpec, Tools,
     },
     subagents::{Capabilities, ChildOrder, ChildRefused, Obeyed},
 };
 use transom_router::{
-    Answer, AskId, Claimed, Effect, Event, Facts, OrderId, Question, QuestionId, Router, RunId,
+    Answer, AskId, Effect, Event, Facts, OrderId, Question, QuestionId, Router, RunId,
 };
 
-use self::calls::{called, finished, scheduled};
+use self::{
+    calls::{called, finished, scheduled},
+    lookups::{claim, directory},
+};
 use crate::images;
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
@@ -571,18 +574,6 @@ impl Core {
             host.send(Event::Answered { ask, answer: read(store.as_ref()) });
         });
     }
-}
-
-/// The directory at `path`, without links.
-fn directory(path: &str) -> Option<String> {
-    let found = Path::new(path).canonicalize().ok().filter(|found| found.is_dir())?;
-    // It is held and compared, so an approximation of it would be of no use.
-    found.into_os_string().into_string().ok()
-}
-
-/// Claims first and looks then, so that nobody can store the session in between.
-fn claim(store: &dyn Store, id: &SessionId) -> Result<Claimed, StoreError> {
-    if store.claim(id)? { store.find(id).map(Claimed::Here) } else { Ok(Claimed::Elsewhere) }
 }
 
 /// Milliseconds since the epoch; 0 on a machine whose clock stands before it.

@@ -169,6 +169,19 @@ fn an_attachment_whose_bytes_have_changed_is_not_given_back() {
     let file = log.path.join(".attachments").join(&name["sha256:".len()..]);
     fs::write(&file, b"ab").unwrap();
     assert_eq!(log.store.attachment(name), Err(damaged));
+    // Whoever brings it again makes it whole.
+    log.store.keep_attachment(b"abc", None).unwrap();
+    assert_eq!(log.store.attachment(name).unwrap().unwrap().bytes, b"abc");
+}
+
+#[test]
+fn attachments_stay_within_their_root() {
+    let log = Log::new(Kind::Lines);
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), log.path.join(".attachments")).unwrap();
+    let error = log.store.keep_attachment(b"abc", None).unwrap_err().to_string();
+    assert!(error.ends_with(".attachments\" is not a directory of its own"), "{error}");
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
 }
 
 /// What a host that was killed had begun to write has no name of an attachment, and is in nobody's way.

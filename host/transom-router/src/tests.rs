@@ -7,6 +7,7 @@ mod forks;
 mod hooks;
 mod images;
 mod lines;
+mod partial;
 mod places;
 mod questions;
 mod release_order;

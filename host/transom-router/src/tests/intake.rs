@@ -204,3 +204,21 @@ fn a_close_that_is_asked_for_meanwhile_waits_for_the_prompt_and_cancels_it() {
     let end = house.log.iter().rfind(|append| &*append.kind == "turn/end").unwrap();
     assert!(end.text.contains("disposed"), "L-51: {}", end.text);
 }
+
+/// L-70: a run that nobody wants any more is cancelled as a person would cancel it.
+#[test]
+fn a_delegation_that_is_stopped_withdraws_what_was_on_its_way_to_the_child() {
+    let mut house = house(KEPT);
+    house.prompt("main", "go");
+    house.delegate(1, "main");
+    house.commit();
+    let child = house.child(1);
+    house.connect(2, facts(Reach::All));
+    house.held = Some(VecDeque::new());
+    house.ask(2, "session/prompt", Some(&child), look());
+    house.told();
+    house.happen(Event::StopDelegation { run: RunId(1) });
+    assert_eq!(house.told(), format!("2 {CANCELLED}"));
+    house.answer_held();
+    assert!(!admitted(&house).contains(&text("kept")));
+}

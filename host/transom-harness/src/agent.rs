@@ -304,6 +304,11 @@ impl Agent {
         self.partial = partial;
     }
 
+    /// What becomes of answers that are cut.
+    pub fn partial(&self) -> Partial {
+        self.partial
+    }
+
     /// The route that the next step will ask for.
     pub fn route(&self) -> &Route {
         &self.route

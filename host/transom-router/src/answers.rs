@@ -55,6 +55,8 @@ pub(crate) enum Pending {
         last_seq: i64,
     },
     Directory(SessionId, Look),
+    /// Whether the model that a prompt with images is for takes any.
+    Sight(SessionId, Box<Intake>),
     /// The images of a prompt are being kept.
     Keep(SessionId, Box<Intake>),
     Attachment(Asked),
@@ -123,6 +125,9 @@ impl Router {
             (Pending::Directory(session, look), Answer::Directory(found)) => {
                 self.directory_looked_at(out, now, &session, look, found);
             }
+            (Pending::Sight(session, intake), Answer::Served(served)) => {
+                self.sight_known(out, now, &session, *intake, served);
+            }
             (Pending::Keep(session, intake), Answer::Kept(kept)) => {
                 self.taken_in(out, now, &session, *intake, kept);
             }
@@ -167,12 +172,12 @@ impl Router {
             | Pending::Read { asked, .. } => {
                 self.refuse(out, &asked, &failure);
             }
-            Pending::Keep(session, intake) => {
+            Pending::Sight(session, intake) | Pending::Keep(session, intake) => {
                 self.taken_in(out, now, &session, *intake, Err(failure));
             }
             Pending::Directory(session, look) => {
                 self.refuse(out, &look.asked, &failure);
-                self.go_on_after_look(out, now, &session, look.life);
+                self.begin_waiting(out, now, &session, look.life);
             }
             Pending::CatchUp { connection, session } => {
                 self.caught_up(out, connection, &session, Err(StoreError::Io(failure.message)));

@@ -186,9 +186,11 @@ impl Router {
         begun.stopped = true;
         if begun.live {
             let child = begun.child.clone();
+            let others = self.withdraw_prompts(out, &child);
             self.with_agent(out, now, &child, |agent, effects| {
                 agent.cancel(effects, now, Cause::Parent, InboxFate::Clear);
             });
+            self.resume_waiting(out, now, others);
         }
     }
 

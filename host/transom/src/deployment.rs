@@ -24,7 +24,7 @@ use transom_model::{
     scripted::Script,
 };
 use transom_policy::Policy;
-use transom_router::{HostFacts, Images, Reach, Router};
+use transom_router::{HostFacts, Images, Reach, Router, Unseen};
 use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
 use transom_tools::ProgramHooks;
 
@@ -84,7 +84,7 @@ impl Default for Extras {
             reasoning_effort: None,
             runtime_context: true,
             background_jobs: true,
-            images: Images::Kept(ImageLimits::default()),
+            images: Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Refused },
             store_form: storage::Form::Database,
             pooled: false,
         }

@@ -94,7 +94,7 @@ impl House {
     }
 
     /// Everything of the log is in the store, as a later host would find it.
-    fn keep_stored(&mut self) {
+    pub(super) fn keep_stored(&mut self) {
         let mut ids: Vec<SessionId> = Vec::new();
         for append in &self.log {
             if !ids.contains(&append.session) {

@@ -35,6 +35,8 @@ pub struct Log {
     pub(crate) request_context: Option<(String, String, Option<u64>)>,
     /// The effort of the last stored `request/header`, where it was not the provider's default.
     pub(crate) effort: Option<Effort>,
+    /// The output limit of the last stored `request/header`, where it was not the provider's default.
+    pub(crate) max_tokens: Option<u64>,
     /// The settings that the log holds (P-2).
     pub(crate) knobs: Knobs,
     /// Where the last runtime context stands, and what it says; empty where it says that none applies (L-96).
@@ -124,6 +126,7 @@ impl Log {
             resumed: false,
             request_context: None,
             effort: None,
+            max_tokens: None,
             knobs: Knobs::default(),
             context: None,
             jobs: Vec::new(),

@@ -127,20 +127,38 @@ impl Router {
         begun.live = true;
         let content = vec![Block::text(begun.delegation.prompt.clone())];
         let kept = begun.delegation.nature.continuable.then(|| begun.delegation.clone());
+        if kept.is_some() {
+            self.runs.remove(&run);
+        }
         self.publish(out, session, stored);
         let event = DelegationEvent::Started { child: child.clone() };
         out.push(Effect::Delegated { run, event });
-        if let Some(Delegation { parent, description, .. }) = kept {
-            self.runs.remove(&run);
-            self.with_agent(out, now, &parent, |agent, effects| {
-                agent.catalogue(effects, now, &child, now, &description);
-            });
-            out.push(Effect::Delegated { run, event: DelegationEvent::Kept });
-        }
         // If it takes no task, it rests at once, and so does the run.
         self.with_agent(out, now, &child, |agent, effects| {
             agent.prompt(effects, now, content, Source::user(), Delivery::Followup)
         });
+        if let Some(Delegation { parent, description, .. }) = kept {
+            self.promise(out, now, &parent, &child, &description);
+            out.push(Effect::Delegated { run, event: DelegationEvent::Kept });
+        }
+    }
+
+    /// The log of a parent says that it has a child that lives on, behind what the child's own log says of that: a crash
+    /// between the two leaves no child that its parent knows and nobody can go on with.
+    fn promise(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        parent: &SessionId,
+        child: &SessionId,
+        label: &str,
+    ) {
+        let live = self.sessions.get(child);
+        if live.is_some_and(|live| live.agent.log().descriptor().is_some()) {
+            self.with_agent(out, now, parent, |agent, effects| {
+                agent.catalogue(effects, now, child, now, label);
+            });
+        }
     }
 
     fn bear(
@@ -228,7 +246,7 @@ impl Router {
 
 /// The parent's route with what the child is to have instead. A model's name means something at its own provider
 /// only.
-fn routed(parent: &Route, wanted: &Route) -> Route {
+pub(crate) fn routed(parent: &Route, wanted: &Route) -> Route {
     let mut route = parent.clone();
     if let Some(provider) = wanted.provider.clone().filter(|_| wanted.provider != parent.provider) {
         route =

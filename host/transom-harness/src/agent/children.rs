@@ -11,6 +11,7 @@ use crate::{
     block::Block,
     event::{Data, SubagentMode, Target},
     message::Source,
+    ports::Route,
     subagents::{Catalogued, Descriptor},
     system_prompt::{PromptSection, Text},
 };
@@ -27,6 +28,20 @@ impl Agent {
     /// Whether the session outlives its task and takes further messages (L-72).
     pub fn is_continuable(&self) -> bool {
         self.descriptor().is_some_and(|descriptor| descriptor.mode == SubagentMode::Continuable)
+    }
+
+    /// Goes on with `route`, where the log of a delegated session does not name another: what it was served with last is
+    /// its own, whatever its parent asks for by now (L-67).
+    pub fn keep_own_route(&mut self, route: Route) {
+        self.route = route;
+        let Some((provider, model, _)) = &self.log.request_context else { return };
+        self.route = Route {
+            provider: Some(provider.clone()),
+            model: Some(model.clone()),
+            max_tokens: self.log.max_tokens,
+            reasoning_effort: None,
+        };
+        self.keep_effort();
     }
 
     /// Tells a delegated session what its last words must be.

@@ -1,7 +1,10 @@
 //! Children that outlive their task: further messages, reports, interrupts, the notice of P-80, and every code of
 //! L-72.
 
-use transom_harness::subagents::{ChildCode, ChildOrder, ChildState, ToolFilter};
+use transom_harness::{
+    hooks::{HookAnswer, HookPoints, StepVerdict, Verdict},
+    subagents::{ChildCode, ChildOrder, ChildState, ToolFilter},
+};
 
 use super::*;
 
@@ -17,6 +20,28 @@ impl House {
         house.call(&[("c", "subagent")]);
         house.commit();
         house
+    }
+
+    /// The same where hooks have let the first step begin.
+    fn parent_with_hooks(config: AgentConfig) -> House {
+        let mut house = House::with(config);
+        house.connect(1, facts(Reach::Owned));
+        house.watch_all(1, "owned", None);
+        house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+        house.prompt("main", "go");
+        house.commit();
+        house.hooked(Verdict::Step(StepVerdict::Proceed { contexts: Vec::new() }));
+        house.commit();
+        house.call(&[("c", "subagent")]);
+        house.commit();
+        house
+    }
+
+    /// Hooks answer what they were asked last.
+    fn hooked(&mut self, verdict: Verdict) {
+        let (session, token) = self.hooks.pop().unwrap();
+        let answer = HookAnswer { verdict, reports: Vec::new() };
+        self.happen(Event::Happened { session, happened: Happened::Hooked(token, answer) });
     }
 
     /// A call of `parent` starts a child that lives on. Gives its id.
@@ -91,24 +116,6 @@ impl House {
 
     fn report(&mut self, child: &str) -> Option<Result<Obeyed, ChildCode>> {
         self.order(child, ChildOrder::Report { text: "half way".to_owned() })
-    }
-
-    /// Everything of the log is in the store, as a later host would find it.
-    fn keep_stored(&mut self) {
-        let mut ids: Vec<SessionId> = Vec::new();
-        for append in &self.log {
-            if !ids.contains(&append.session) {
-                ids.push(append.session.clone());
-            }
-        }
-        self.stored = ids
-            .into_iter()
-            .map(|id| {
-                let of: Vec<_> = self.log.iter().filter(|append| append.session == id).collect();
-                let header = of[0].header.to_string();
-                StoredSession { id, header, events: of.len() as u64, updated_at: 1 }
-            })
-            .collect();
     }
 
     /// `main` is closed, with its children, and continued.
@@ -360,6 +367,52 @@ fn l72_a_child_of_an_earlier_life_comes_back() {
     // What rests in the store has no turn: there is nothing to interrupt, and nothing wrong.
     let (mut house, child) = House::continued();
     assert_eq!(house.interrupt("main", &child), Some(Ok(Obeyed::Done)));
+}
+
+#[test]
+fn l67_a_child_whose_first_turn_takes_no_step_can_be_gone_on_with() {
+    let hooks = HookPoints { pre_step: true, ..HookPoints::default() };
+    let mut house = House::parent_with_hooks(AgentConfig { hooks, ..AgentConfig::default() });
+    let nature = Nature {
+        route: Route { model: Some("small".to_owned()), ..Route::default() },
+        continuable: true,
+        ..Nature::default()
+    };
+    house.keep_as(7, "main", nature);
+    let child = house.child(7);
+    let at = |kind: &str, session: &str| {
+        house
+            .log
+            .iter()
+            .position(|append| &*append.kind == kind && append.session.as_str() == session)
+            .unwrap()
+    };
+    assert!(
+        at("subagent/descriptor", &child) < at("subagent/catalog", "main"),
+        "the catalog promises no more than the child's log holds"
+    );
+    house.hooked(Verdict::Step(StepVerdict::Reject));
+    house.commit();
+    let expected = [
+        "agent/inbox/spliced",
+        "turn/start",
+        "agent/inbox/spliced",
+        "subagent/descriptor",
+        "turn/end",
+    ];
+    assert_eq!(house.kinds(&child), expected);
+
+    house.tool_of("main", ToolOutcome::text("started"));
+    house.ask(1, "session/close", Some("main"), json!({}));
+    for _ in 0..3 {
+        house.commit();
+    }
+    house.keep_stored();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
+    house.commit();
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
+    let route = house.router.sessions[&SessionId::from(&*child)].agent.route();
+    assert_eq!(route.model.as_deref(), Some("small"), "not that of its parent");
 }
 
 #[test]

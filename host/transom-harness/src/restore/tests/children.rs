@@ -47,3 +47,37 @@ fn l72_a_continued_session_is_what_it_was_and_has_its_children() {
     let copied = restore(delegated(Some(4)), &events, 9).unwrap();
     assert!(copied.log.descriptor().is_none() && copied.log.children().is_empty());
 }
+
+#[test]
+fn l67_a_child_that_goes_on_is_served_as_it_was_and_else_as_it_is_told() {
+    let header = json!({
+        "header": {
+            "config": { "provider": "q", "model": "n", "maxTokens": 7, "reasoningEffort": "low" },
+            "adapterDefaults": { "reasoningEffort": true },
+        },
+        "reason": "initial",
+    });
+    let context = json!({ "provider": "q", "model": "n" });
+    let served = [("request/header", header.to_string()), ("request/context", context.to_string())];
+    let told = Route {
+        provider: Some("p".to_owned()),
+        model: Some("m".to_owned()),
+        max_tokens: Some(9),
+        reasoning_effort: Some("high".to_owned()),
+    };
+    let goes_on = |events: &[Arc<str>]| {
+        let (config, chance) = (Arc::new(AgentConfig::default()), Chance::new([1; 32]));
+        let (mut agent, _) =
+            Agent::restore(delegated(None), events, Route::default(), config, chance, 9).unwrap();
+        agent.keep_own_route(told.clone());
+        agent.route().clone()
+    };
+    assert_eq!(goes_on(&[]), told);
+    let own = Route {
+        provider: Some("q".to_owned()),
+        model: Some("n".to_owned()),
+        max_tokens: Some(7),
+        reasoning_effort: None,
+    };
+    assert_eq!(goes_on(&log(&served)), own, "its effort was its provider's default");
+}

@@ -209,13 +209,19 @@ impl Router {
         if live.len() + coming < most {
             return Ok(());
         }
-        let resting = live.iter().find(|child| {
+        let resting = live.iter().filter(|child| {
             matches!(child.work, Work::Kept { settled: true })
                 && child.children.is_empty()
-                && child.agent.is_at_rest()
+                && child.agent.status() == Status::Idle
+                && !child.agent.has_running_jobs()
         });
+        // One that nothing waits for goes first.
+        let resting = resting.min_by_key(|child| !child.agent.inbox().is_empty());
         match resting.map(|child| child.agent.id().clone()) {
             Some(child) => {
+                if let Some(session) = self.sessions.get_mut(&child) {
+                    session.agent.keep_inbox();
+                }
                 self.dispose(out, now, &[child]);
                 Ok(())
             }
@@ -235,7 +241,7 @@ impl Router {
             *settled = false;
             return;
         }
-        if *settled || pending || !session.agent.is_at_rest() {
+        if *settled || !session.agent.is_at_rest() || (pending && !session.agent.has_failed()) {
             return;
         }
         let parent = session.parent().cloned();
@@ -319,7 +325,10 @@ impl LastWords {
             child: agent.id().clone(),
             label: label.unwrap_or_else(|| "subagent".to_owned()),
             provider: descriptor.map(|it| it.provider.clone()).unwrap_or_default(),
-            stop_reason: stop_reason(agent.last_end()),
+            stop_reason: match agent.broken() {
+                Some(_) => "error",
+                None => stop_reason(agent.last_end()),
+            },
             output: agent.output(),
         }
     }

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 use transom_frame::SessionId;
 
-use super::{Agent, Effect};
+use super::{Agent, Effect, InboxFate};
 use crate::{
     block::Block,
-    event::{Data, SubagentMode, Target},
+    event::{Data, SubagentMode, Target, TurnEnd},
     message::Source,
     ports::Route,
     subagents::{Catalogued, Descriptor},
@@ -59,9 +59,22 @@ impl Agent {
         }
     }
 
-    /// Whether nothing of its own is to be awaited from the session: no turn, no message, no job.
+    /// Whether the session has stopped, and nothing of its own will wake it by itself (P-80). What waits in its inbox wakes
+    /// nobody (L-27, L-33), and the end of a job only where it may (P-77). A turn that has failed, or was blocked, is an end
+    /// whatever may follow.
     pub fn is_at_rest(&self) -> bool {
-        !self.is_running() && self.inbox.is_empty() && !self.has_running_jobs()
+        !self.is_running() && (self.has_failed() || !self.a_job_will_wake())
+    }
+
+    /// Whether its last turn has come to an end of which its parent hears at once, whoever still works below it.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+            || matches!(self.last_end, Some(TurnEnd::Error { .. } | TurnEnd::Blocked))
+    }
+
+    /// From here on a disposal leaves what waits in the inbox for the next life.
+    pub fn keep_inbox(&mut self) {
+        self.inbox_fate = InboxFate::Keep;
     }
 
     /// Whether the session takes messages at all: it is not going away, and its log can be written.

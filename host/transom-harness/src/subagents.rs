@@ -119,6 +119,15 @@ pub struct Descriptor {
     pub persona: Option<String>,
     /// Which of the host's tools it has.
     pub tool_filter: Option<ToolFilter>,
+    /// The filters of those above it, which count for it as well.
+    pub inherited_tool_filters: Vec<ToolFilter>,
+}
+
+impl Descriptor {
+    /// All filters that a tool of the host has to pass.
+    pub fn filters(&self) -> impl Iterator<Item = &ToolFilter> {
+        self.inherited_tool_filters.iter().chain(&self.tool_filter)
+    }
 }
 
 /// A child that outlives its task, as the log of its parent has it (`subagent/catalog`).

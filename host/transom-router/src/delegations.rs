@@ -13,7 +13,7 @@ use transom_harness::{
     header::{Header, Origin},
     message::Source,
     ports::{Delegation, DelegationEvent, Route, StoreError},
-    subagents::{Descriptor, Nature},
+    subagents::{Descriptor, Nature, ToolFilter},
 };
 
 use crate::{
@@ -187,7 +187,8 @@ impl Router {
         // The parent's own, not what its commands may have put in that place since (P-5).
         agent.pin_root(parent.agent.root().map(str::to_owned));
         agent.expect_output(nature.output_schema.clone());
-        let descriptor = descriptor(&delegation.description, nature);
+        let above = parent.toolset.filters.clone();
+        let descriptor = descriptor(&delegation.description, nature, above);
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);
         born.extend(agent.pin(now));
         let (owner, door) = (parent.owner, Arc::clone(&parent.door));
@@ -258,7 +259,7 @@ pub(crate) fn routed(parent: &Route, wanted: &Route) -> Route {
     route
 }
 
-fn descriptor(label: &str, nature: &Nature) -> Descriptor {
+fn descriptor(label: &str, nature: &Nature, inherited_tool_filters: Vec<ToolFilter>) -> Descriptor {
     Descriptor {
         mode: match nature.continuable {
             true => SubagentMode::Continuable,
@@ -271,6 +272,7 @@ fn descriptor(label: &str, nature: &Nature) -> Descriptor {
         agent_model: nature.route.model.clone(),
         persona: nature.persona.clone(),
         tool_filter: nature.tools.clone(),
+        inherited_tool_filters,
     }
 }
 

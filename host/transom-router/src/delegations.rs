@@ -212,14 +212,23 @@ impl Router {
     }
 
     /// If a session has come to rest that worked for another, its run is over. The call that waits for it is told once
-    /// the session has left (P-64).
+    /// the session has left (P-64). Children of its own that live on belong to its task: while one of them works, it will
+    /// hear of that, and so its last words are still to come.
     pub(crate) fn run_rests(&mut self, out: &mut Vec<Effect>, now: u64, child: &SessionId) {
+        let awaits = self.awaits_kept_children(child);
         let Some(session) = self.sessions.get_mut(child) else { return };
         let Work::UnderWay(run) = session.work else { return };
         if session.agent.status() != Status::Idle {
             return;
         }
-        let stop_reason = stop_reason(session.agent.last_end());
+        let stop_reason = match self.runs.get(&run).is_some_and(|run| run.stopped) {
+            true => "aborted",
+            false if awaits && has_gone_well(&session.agent) => match session.stage {
+                Stage::Live => return,
+                Stage::Leaving | Stage::Ended | Stage::Last => "aborted",
+            },
+            false => stop_reason(session.agent.last_end()),
+        };
         let output = session.agent.output();
         let ended =
             DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output: output.clone() };
@@ -243,6 +252,12 @@ impl Router {
         let frame = Frame::notice("subagent/finished", Some(parent.clone()), body);
         self.notice(out, parent, Topic::Subagents, frame);
     }
+}
+
+/// Whether a session that rests has come to that by itself.
+fn has_gone_well(agent: &Agent) -> bool {
+    let by_itself = matches!(agent.last_end(), Some(TurnEnd::Completed | TurnEnd::MaxTokens));
+    by_itself && agent.broken().is_none()
 }
 
 /// The parent's route with what the child is to have instead. A model's name means something at its own provider

@@ -42,8 +42,6 @@ pub(crate) enum Pending {
     ReviveClaim(SessionId),
     /// Its whole log.
     ReviveRead(SessionId, StoredSession),
-    /// Its directory.
-    ReviveLook(SessionId, Box<Born>),
     ForkRead(Forking),
     ForkClaim(Forking, Vec<Arc<str>>),
     /// The directory of a fork.
@@ -86,9 +84,6 @@ impl Router {
             }
             (Pending::ReviveRead(child, stored), Answer::Events(events)) => {
                 self.revival_read(out, now, child, &stored, events);
-            }
-            (Pending::ReviveLook(child, born), Answer::Directory(found)) => {
-                self.revival_looked_at(out, now, child, *born, found);
             }
             (Pending::ForkRead(forking), Answer::Events(events)) => {
                 self.fork_read(out, forking, events);
@@ -156,9 +151,7 @@ impl Router {
             Pending::Delegate(run) => {
                 self.delegation_claimed(out, now, run, Err(StoreError::Io(failure.message)));
             }
-            Pending::ReviveClaim(child)
-            | Pending::ReviveRead(child, _)
-            | Pending::ReviveLook(child, _) => {
+            Pending::ReviveClaim(child) | Pending::ReviveRead(child, _) => {
                 let refused = unreadable(&child, &StoreError::Io(failure.message));
                 self.fail_revival(out, &child, &refused);
             }

@@ -270,7 +270,6 @@ impl Router {
                     | Pending::ForkWorkspace(..)
                     | Pending::ReviveClaim(_)
                     | Pending::ReviveRead(..)
-                    | Pending::ReviveLook(..)
             )
         };
         if self.sessions.is_empty()

@@ -500,6 +500,24 @@ impl House {
         })
     }
 
+    /// Everything of the log is in the store, as a later host would find it.
+    fn keep_stored(&mut self) {
+        let mut ids: Vec<SessionId> = Vec::new();
+        for append in &self.log {
+            if !ids.contains(&append.session) {
+                ids.push(append.session.clone());
+            }
+        }
+        self.stored = ids
+            .into_iter()
+            .map(|id| {
+                let of: Vec<_> = self.log.iter().filter(|append| append.session == id).collect();
+                let header = of[0].header.to_string();
+                StoredSession { id, header, events: of.len() as u64, updated_at: 1 }
+            })
+            .collect();
+    }
+
     /// Types of a session's events, in the order of its log.
     fn kinds(&self, session: &str) -> Vec<String> {
         let of = self.log.iter().filter(|append| append.session.as_str() == session);

@@ -64,7 +64,6 @@ impl Agent {
         Ready { messages, served, system, tools }: Ready,
         contexts: Vec<Context>,
     ) -> Next {
-        self.describe_once(out, now);
         turn.step += 1;
         let Turn { turn: number, step, .. } = turn;
         out.push(Effect::Append(self.log.append(now, &Data::StepStart { turn: number, step })));

@@ -247,6 +247,23 @@ fn what_nobody_has_reviewed_is_not_shown_when_the_turn_is_cancelled() {
 }
 
 #[test]
+fn a_failure_that_nobody_has_reviewed_keeps_its_text_when_the_turn_is_cancelled() {
+    // L-49: under review when the cancel comes, or told after it.
+    let post_execute = HookPoints { post_execute: true, ..NONE };
+    let failed = || ToolOutcome::error("no such file", Some(("FsError", "FS_NOT_FOUND")));
+    let expected = "tool/result \"c\" \"Error: no such file\" \"FS_NOT_FOUND\"";
+    let mut play = judged(post_execute);
+    play.tool("c", failed()).cancel(InboxFate::Clear);
+    let said = play.told();
+    assert!(said.contains(expected), "{said}");
+
+    let mut play = judged(post_execute);
+    play.cancel(InboxFate::Clear).tool("c", failed());
+    let said = play.told();
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn those_who_watch_see_every_result_that_stands_in_the_log() {
     let mut play = with_calls(HookPoints { result: true, ..NONE }, &["a", "b"], false);
     play.judge(Judgement::Refuse(ToolOutcome::error("denied", None)));

@@ -6,6 +6,7 @@ use super::{
     Agent, Effect, Partial, Token,
     calls::Calls,
     turn::{At, Next, StepEnd, Turn},
+    unanswered::answered,
 };
 use crate::{
     block::Block,
@@ -162,7 +163,7 @@ impl Agent {
             session: self.id().clone(),
             served: attempt.served.clone(),
             system: attempt.system.clone(),
-            messages: self.log.history(),
+            messages: answered(self.log.history()),
             tools: Arc::clone(&attempt.tools),
         };
         out.push(Effect::CallModel { token: attempt.token, request });

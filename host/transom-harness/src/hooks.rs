@@ -117,6 +117,13 @@ pub struct HookAnswer {
     pub reports: Vec<HookReport>,
 }
 
+impl HookAnswer {
+    /// Where nobody could answer: to a step, a call and a result this is a refusal, and a turn ends as it would.
+    pub fn none() -> HookAnswer {
+        HookAnswer { verdict: Verdict::Stop(Vec::new()), reports: Vec::new() }
+    }
+}
+
 /// What hooks say.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {

@@ -13,7 +13,7 @@ use std::{
 };
 
 use tokio::{runtime::Handle, sync::Semaphore};
-use tracing::warn;
+use tracing::{error, warn};
 use transom_frame::SessionId;
 use transom_harness::{
     block::Block,
@@ -147,12 +147,17 @@ impl Hooks for ProgramHooks {
     fn ask(&self, ask: HookAsk, sink: Sink<HookAnswer>) -> Box<dyn Stop> {
         let source = AbortSource::new();
         let stop = Box::new(Stopper::new(source.clone()));
-        let (shared, session, abort) =
-            (Arc::clone(&self.shared), ask.session.clone(), source.signal());
-        let number = shared.begin(&session, source);
+        let abort = source.signal();
+        let runs = self.shared.begin(&ask.session, source);
+        let shared = Arc::clone(&self.shared);
+        // A task of its own, so that a panic ends there.
+        let answering = self.shared.runtime.spawn(async move { shared.answer(ask, &abort).await });
         self.shared.runtime.spawn(async move {
-            let answer = shared.answer(ask, &abort).await;
-            shared.end(&session, number);
+            let answer = answering.await.unwrap_or_else(|failure| {
+                error!(%failure, "asking hooks has a bug");
+                Some(HookAnswer::none())
+            });
+            drop(runs);
             // Whoever stops a hook waits for nothing.
             if let Some(answer) = answer {
                 sink(answer);
@@ -173,7 +178,7 @@ impl Hooks for ProgramHooks {
             let (shared, hook, seen) = (Arc::clone(&self.shared), hook.clone(), seen.clone());
             let source = AbortSource::new();
             let abort = source.signal();
-            let number = shared.begin(&seen.session, source);
+            let runs = shared.begin(&seen.session, source);
             self.shared.runtime.spawn(async move {
                 let turn = tokio::select! {
                     biased;
@@ -186,8 +191,7 @@ impl Hooks for ProgramHooks {
                 {
                     warn!(hook = hook.name, why, "a hook that watches results has failed");
                 }
-                shared.end(&seen.session, number);
-                drop(place);
+                drop((runs, place));
             });
         }
     }
@@ -200,13 +204,26 @@ impl Hooks for ProgramHooks {
     }
 }
 
+/// A place in what runs; given back however it ends.
+struct Runs {
+    shared: Arc<Shared>,
+    session: SessionId,
+    number: u64,
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.shared.end(&self.session, self.number);
+    }
+}
+
 impl Shared {
-    fn begin(&self, session: &SessionId, source: AbortSource) -> u64 {
+    fn begin(self: &Arc<Shared>, session: &SessionId, source: AbortSource) -> Runs {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.last += 1;
         let number = live.last;
         live.running.entry(session.clone()).or_default().push((number, source));
-        number
+        Runs { shared: Arc::clone(self), session: session.clone(), number }
     }
 
     fn end(&self, session: &SessionId, number: u64) {

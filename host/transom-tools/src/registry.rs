@@ -35,7 +35,7 @@ use crate::{
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
     shell::Shell,
-    tool::{Tool, ToolError},
+    tool::{Addition, Tool, ToolError},
 };
 
 /// Length of a tool's name; providers refuse longer ones.
@@ -43,9 +43,6 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Kept for a tool that runs tools.
 const RESERVED: &str = "run_code";
-
-/// The tool whose description differs from session to session.
-const LOCAL: &str = "skill";
 
 /// Between `SIGTERM` and `SIGKILL` of what commands have left behind, when their session is gone (decision 33).
 const LEFT_GRACE: Duration = Duration::from_millis(300);
@@ -91,6 +88,8 @@ struct Entry {
     /// As the model is told of them.
     parameters: Arc<Value>,
     output: Output,
+    /// What single sessions are told besides.
+    addition: Option<Addition>,
 }
 
 impl Registry {
@@ -131,6 +130,7 @@ impl Registry {
         Ok(Entry {
             kind: if built_in { ToolKind::BuiltIn } else { tool.kind() },
             subject: subject(&name, built_in),
+            addition: tool.addition(),
             tool,
             name,
             parameters: Arc::default(),
@@ -280,12 +280,13 @@ impl Tools for Registry {
     }
 
     fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
-        self.shared.sight.note(&asker.session, asker.images);
         let specs = self.scoped_specs(&asker.session);
-        let Some(entry) = self.find_for(&asker.session, LOCAL) else { return specs };
-        let Some(addition) = entry.tool.addition(asker) else { return specs };
+        let additions = self.additions_for(&asker.session);
+        if additions.is_empty() {
+            return specs;
+        }
         let each = specs.iter().cloned().map(|mut spec| {
-            if spec.name == LOCAL {
+            if let Some(addition) = additions.get(&spec.name).and_then(|addition| addition(asker)) {
                 spec.description.push_str(&addition);
             }
             spec
@@ -293,8 +294,12 @@ impl Tools for Registry {
         each.collect()
     }
 
-    fn specs_need_disk(&self) -> bool {
-        self.find(LOCAL).is_some()
+    fn specs_need_disk(&self, session: &SessionId) -> bool {
+        !self.additions_for(session).is_empty()
+    }
+
+    fn note(&self, session: &SessionId, images: bool) {
+        self.shared.sight.note(session, images);
     }
 
     fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {
@@ -344,8 +349,7 @@ impl Tools for Registry {
         let ticket = self.shared.sessions.begin(&call.session, source.clone());
         self.shared.runtime.spawn(async move {
             let session = call.session.clone();
-            let outcome =
-                registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
+            let outcome = registry.performed(call, source, ticket).await;
             let job = outcome.job.as_ref().map(|job| job.id.clone());
             sink(outcome);
             // Only now is the job somebody's, so that its end is never told before its beginning.

@@ -215,8 +215,12 @@ impl Tools for Guarded {
         self.registry.specs_for(asker)
     }
 
-    fn specs_need_disk(&self) -> bool {
-        self.registry.specs_need_disk()
+    fn specs_need_disk(&self, session: &SessionId) -> bool {
+        self.registry.specs_need_disk(session)
+    }
+
+    fn note(&self, session: &SessionId, images: bool) {
+        self.registry.note(session, images);
     }
 
     fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {

@@ -244,6 +244,22 @@ async fn a_replaced_value_is_rendered_or_refused_like_the_tools_own() {
 }
 
 #[tokio::test]
+async fn a_bug_behind_a_hook_lets_nothing_through_and_is_an_answer() {
+    // L-55: the turn waits for it.
+    let bench = Bench::new();
+    let output =
+        crate::Output::new(json!({ "type": "object" }), |_| panic!("a bug in a rendering"));
+    let tool = Made { output, ..Made::new("spoils", |_| async { Ok(ToolOutcome::text("")) }) };
+    bench.registry.register(tool.into_tool()).unwrap();
+    let replace = json!({ "decision": "replace-value", "value": {} });
+    let call = HookedCall { name: "spoils".to_owned(), ..call() };
+    let outcome = Box::new(ToolOutcome::text("secret"));
+    let about = HookAbout::PostExecute { call, outcome };
+    let said = answer(&bench, vec![says("v", HookEvent::PostExecute, &replace)], about).await;
+    assert_eq!(said, HookAnswer::none(), "to a result, a refusal");
+}
+
+#[tokio::test]
 async fn a_hook_that_fails_lets_nothing_through() {
     let bench = Bench::new();
     let event = HookEvent::PreExecute;

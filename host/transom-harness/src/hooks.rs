@@ -36,6 +36,8 @@ pub struct HookAsk {
     pub session: SessionId,
     /// The directory of the session's tools; absolute.
     pub cwd: Option<String>,
+    /// Where that really stood when the session was given it (P-5).
+    pub root: Option<String>,
     /// What the session may do.
     pub mode: Mode,
     /// The turn that is open.

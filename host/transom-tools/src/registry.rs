@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
-    permissions::rules::ToolKind,
+    permissions::{Mode, rules::ToolKind},
     ports::{Asker, Children, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
     subagents::Toolset,
 };
-use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
+use transom_process::{Command, Confinement, Confiner, SpillDirectory, Tree};
 
 use self::scopes::{Scopes, subject};
 pub use self::setup::RegistryError;
@@ -34,7 +34,7 @@ use crate::{
     read_image::Sight,
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
-    shell::Shell,
+    shell::{Held, Shell},
     tool::{Addition, Tool, ToolError},
 };
 
@@ -176,9 +176,26 @@ impl Registry {
         self.output_of(session, name).of_value(name, value)
     }
 
-    /// Where calls run, and the directory of sessions that have none of their own.
-    pub(crate) fn place(&self) -> (Handle, PathBuf) {
-        (self.shared.runtime.clone(), self.shared.directory.clone())
+    /// Where calls run.
+    pub(crate) fn runtime(&self) -> Handle {
+        self.shared.runtime.clone()
+    }
+
+    /// A command of the operator's, held as a shell of a session would be under a mode. An error says why it must not
+    /// run.
+    pub(crate) async fn hold(
+        &self,
+        mode: Mode,
+        (session, cwd, root): (SessionId, Option<String>, Option<String>),
+        command: Command,
+    ) -> Result<Held, String> {
+        let shared = Arc::clone(&self.shared);
+        let held = tokio::task::spawn_blocking(move || {
+            let directory = cwd.as_deref().map_or(shared.directory.as_path(), Path::new);
+            let root = root.as_deref().map(Path::new);
+            shared.shell.hold(&session, directory, root, mode, command)
+        });
+        held.await.unwrap_or_else(|error| Err(format!("it cannot be confined: {error}")))
     }
 
     fn output_of(&self, session: &SessionId, name: &str) -> Output {

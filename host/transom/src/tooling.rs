@@ -88,8 +88,10 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
-        let hooks = hooks::hooks(manifest, environment, &registry, &spawner)?;
         let (found, ready) = watch::channel(governance == Governance::None);
+        let mode = governance::agents(manifest, governance).defaults.mode;
+        let held = (mode, ready.clone());
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner, held)?;
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
             // Peers are answered meanwhile; the first call waits.

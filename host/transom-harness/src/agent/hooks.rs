@@ -29,6 +29,7 @@ impl Agent {
         HookAsk {
             session: self.id().clone(),
             cwd: self.cwd.clone(),
+            root: self.root.clone(),
             mode: self.access().mode,
             turn: turn.turn,
             step,

@@ -12,7 +12,10 @@ use std::{
 use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::{Value, json};
 
-use super::bench::{Answer, Site, Turn, bash, on, word};
+use super::{
+    bench::{Answer, Site, Turn, bash, on, word},
+    presets::POLICY,
+};
 use crate::support::wire::PATIENCE;
 
 /// A hook that is this script of `bash`, with further keys of its table.
@@ -269,7 +272,7 @@ fn a_confined_command_cannot_change_a_hook() {
 #[test]
 fn a_hook_is_held_by_the_mode_of_new_sessions_in_the_directory_of_the_manifest() {
     for (preset, is_held) in [("workspace-write", true), ("danger-full-access", false)] {
-        let site = Site::new().tables(&format!(
+        let site = Site::new().door_policy(POLICY).tables(&format!(
             "[permissions]\npreset = \"{preset}\"\nceiling = \"danger-full-access\"\n"
         ));
         let script = "cat >/dev/null; echo x >outside/made; echo x >cwd/made; . ./answer";

@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod house;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::house::{House, Peer, idle};
+use crate::house::{House, Peer, end, idle, of_kind};
 
 const SCRIPT: &str = r#"{"rules": [
     {"when": {"exact": "loud", "step": 1}, "answer": [{"tool": {"name": "loud"}}]},
@@ -13,14 +13,6 @@ const SCRIPT: &str = r#"{"rules": [
 ]}"#;
 
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
-
-fn of_kind<'f>(seen: &'f [Value], kind: &str) -> Vec<&'f Value> {
-    seen.iter().filter(|frame| frame["body"]["type"] == kind).collect()
-}
-
-fn end(seen: &[Value]) -> &Value {
-    &of_kind(seen, "turn/end")[0]["body"]["data"]["reason"]
-}
 
 /// The session goes on.
 fn is_well(peer: &mut Peer, session: &str) {

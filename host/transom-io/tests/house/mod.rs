@@ -282,3 +282,13 @@ impl Peer {
 pub(crate) fn idle(frame: &Value) -> bool {
     frame["name"] == "session/status" && frame["body"]["status"] == "idle"
 }
+
+/// The events of a kind among these frames.
+pub(crate) fn of_kind<'f>(seen: &'f [Value], kind: &str) -> Vec<&'f Value> {
+    seen.iter().filter(|frame| frame["body"]["type"] == kind).collect()
+}
+
+/// Why the turn among them has ended.
+pub(crate) fn end(seen: &[Value]) -> &Value {
+    &of_kind(seen, "turn/end")[0]["body"]["data"]["reason"]
+}

@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     fs::{File, Metadata},
     os::unix::fs::MetadataExt as _,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -29,8 +29,11 @@ pub(super) struct Card {
 }
 
 /// By device and number of the file.
+type Known = HashMap<(u64, u64), (Stamp, Option<Card>)>;
+
+/// The files that are remembered.
 #[derive(Debug, Default)]
-pub(super) struct Cards(Mutex<HashMap<(u64, u64), (Stamp, Option<Card>)>>);
+pub(super) struct Cards(Mutex<Known>);
 
 /// What changes with a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +94,7 @@ impl Cards {
         card
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(u64, u64), (Stamp, Option<Card>)>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,6 +11,7 @@ mod permissions;
 mod queue;
 mod step;
 mod turn;
+mod unanswered;
 
 use std::{mem, sync::Arc};
 

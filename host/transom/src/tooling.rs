@@ -88,8 +88,10 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
-        let hooks = hooks::hooks(manifest, environment, &registry, &spawner)?;
         let (found, ready) = watch::channel(governance == Governance::None);
+        let mode = governance::agents(manifest, governance).defaults.mode;
+        let held = (mode, ready.clone());
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner, held)?;
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
             // Peers are answered meanwhile; the first call waits.
@@ -215,8 +217,12 @@ impl Tools for Guarded {
         self.registry.specs_for(asker)
     }
 
-    fn specs_need_disk(&self) -> bool {
-        self.registry.specs_need_disk()
+    fn specs_need_disk(&self, session: &SessionId) -> bool {
+        self.registry.specs_need_disk(session)
+    }
+
+    fn note(&self, session: &SessionId, images: bool) {
+        self.registry.note(session, images);
     }
 
     fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {

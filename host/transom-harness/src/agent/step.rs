@@ -8,6 +8,7 @@ use super::{
     Agent, Effect, Partial, Token,
     calls::Calls,
     turn::{At, Next, StepEnd, Turn},
+    unanswered::answered,
 };
 use crate::{
     block::Block,
@@ -164,7 +165,7 @@ impl Agent {
             session: self.id().clone(),
             served: attempt.served.clone(),
             system: attempt.system.clone(),
-            messages: self.shown(&attempt.served, &turn.claimed),
+            messages: answered(self.shown(&attempt.served, &turn.claimed)),
             tools: Arc::clone(&attempt.tools),
         };
         out.push(Effect::CallModel { token: attempt.token, request });

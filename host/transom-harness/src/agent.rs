@@ -39,7 +39,7 @@ use self::turn::Turn;
 pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
-    permissions::Permissions,
+    permissions::{Cap, Permissions},
     queue::QueueAction,
 };
 
@@ -205,7 +205,7 @@ impl Agent {
         chance: Chance,
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
-        let Restored { log, inbox, cwd, closers } = restore(header.clone(), events, now)?;
+        let Restored { log, inbox, cwd, closers, .. } = restore(header.clone(), events, now)?;
         let mut agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
         agent.keep_effort();
         Ok((agent, closers))
@@ -247,7 +247,7 @@ impl Agent {
         chance: Chance,
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
-        let Restored { log, inbox, cwd, closers } = fork(header.clone(), events, now)?;
+        let Restored { log, inbox, cwd, closers, .. } = fork(header.clone(), events, now)?;
         let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
         Ok((agent, closers))
     }

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use transom_frame::{Code, ConnectionId, Failure, SessionId};
-use transom_harness::{agent::Agent, chance::Chance, event::Event, header::Header};
+use transom_harness::{
+    agent::{Agent, Cap},
+    chance::Chance,
+    event::Event,
+    header::Header,
+};
 
 use crate::{
     Effect, Question, Reach,
@@ -181,6 +186,7 @@ impl Router {
                 if names_nobody {
                     agent.keep_route();
                 }
+                stored.extend(agent.capped(now, self.host.kept_mode_max, Cap::Ceiling));
                 stored.extend(agent.pin(now));
                 self.house(out, id, Born { agent, stored, created: false });
             }

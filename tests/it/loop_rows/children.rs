@@ -50,7 +50,7 @@ fn call_result(stage: &mut Stage, words: &str) -> String {
     stage.peer.reply(&id);
     let result =
         |frame: &Value| frame["session"] == "main" && frame["body"]["type"] == "tool/result";
-    stage.peer.nth(before, result);
+    stage.peer.nth(before + 1, result);
     results(&stage.peer.events("main"))[before].1.clone()
 }
 
@@ -260,7 +260,7 @@ fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
     assert_eq!((told.len(), texts(&told[0])[0]), (1, &*words));
     stage.turn(&format!("write agent {child}"));
     stage.peer.idle(&child, 1);
-    let notice = stage.peer.nth(1, is_notice)["body"]["data"].clone();
+    let notice = stage.peer.nth(2, is_notice)["body"]["data"].clone();
     assert_eq!(texts(&notice)[2], "here I am");
     stage.peer.first(|frame| heard(frame, "all is told"));
 
@@ -332,7 +332,7 @@ fn a_parent_that_was_narrowed_does_not_act_through_its_children() {
     let switch = |stage: &mut Stage, preset: &str| {
         stage.peer.call("session/permissions", "main", json!({ "set": preset }))
     };
-    let older = born(&mut stage, 0);
+    let older = born(&mut stage, 1);
     assert!(reach(&mut stage, &older, 2), "as long as its parent may");
     std::fs::remove_file(&outside).expect("what it has written");
 
@@ -342,7 +342,7 @@ fn a_parent_that_was_narrowed_does_not_act_through_its_children() {
     assert!(!reach(&mut stage, &older, 3));
     switch(&mut stage, "danger-full-access");
     assert!(!reach(&mut stage, &older, 4), "wider it does not become by that");
-    let younger = born(&mut stage, 1);
+    let younger = born(&mut stage, 2);
     assert!(reach(&mut stage, &younger, 2), "it is as wide as its parent");
     std::fs::remove_file(&outside).expect("what it has written");
     audited(&stage, &older);

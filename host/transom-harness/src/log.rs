@@ -10,7 +10,7 @@ use crate::{
     jobs::JobRecord,
     message::{Message, Role, Source},
     permissions::presets::Knobs,
-    subagents::{Catalogued, Descriptor},
+    subagents::{Catalogued, Descriptor, ToolFilter},
 };
 
 /// Ended jobs that a session remembers (P-68).
@@ -45,6 +45,8 @@ pub struct Log {
     pub(crate) jobs: Vec<JobRecord>,
     /// What a delegated session is, once it has said so (L-67).
     pub(crate) descriptor: Option<Descriptor>,
+    /// The filters that its tools have to pass: its own, those above it, and those of whatever it was forked from.
+    pub(crate) tool_filters: Vec<ToolFilter>,
     /// Children that outlive their tasks, oldest first (L-72).
     pub(crate) children: Vec<Catalogued>,
 }
@@ -131,6 +133,7 @@ impl Log {
             context: None,
             jobs: Vec::new(),
             descriptor: None,
+            tool_filters: Vec::new(),
             children: Vec::new(),
         }
     }
@@ -186,6 +189,15 @@ impl Log {
     /// What a delegated session is, once it has said so (L-67).
     pub fn descriptor(&self) -> Option<&Descriptor> {
         self.descriptor.as_ref()
+    }
+
+    /// Keeps to the filters of what a session is.
+    pub(crate) fn filter_tools(&mut self, described: &Descriptor) {
+        for filter in described.filters() {
+            if !self.tool_filters.contains(filter) {
+                self.tool_filters.push(filter.clone());
+            }
+        }
     }
 
     /// Appends an event that is not on the surface.

@@ -358,7 +358,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
 
 impl Restored {
     /// Neither what waited in the session that this one was forked from, nor its jobs, nor its children, are this
-    /// one's; nor is what that one was.
+    /// one's; nor is what that one was. Its filters stay: a fork has no tools that its source lacks.
     fn leave_to_the_source(&mut self) {
         self.inbox = Inbox::default();
         self.log.jobs.clear();

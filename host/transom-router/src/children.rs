@@ -259,12 +259,19 @@ impl Router {
 
     /// Whether a session waits for work that it has handed on.
     fn awaits_children(&self, id: &SessionId) -> bool {
+        let works = |work: &Work| matches!(work, Work::UnderWay(_) | Work::Kept { settled: false });
+        self.has_child(id, works)
+    }
+
+    /// The same of children that live on, which no call and no job waits for.
+    pub(crate) fn awaits_kept_children(&self, id: &SessionId) -> bool {
+        self.has_child(id, |work| matches!(work, Work::Kept { settled: false }))
+    }
+
+    fn has_child(&self, id: &SessionId, is_one: impl Fn(&Work) -> bool) -> bool {
         let children = self.sessions.get(id).map(|session| session.children.iter());
-        children
-            .into_iter()
-            .flatten()
-            .filter_map(|child| self.sessions.get(child))
-            .any(|child| matches!(child.work, Work::UnderWay(_) | Work::Kept { settled: false }))
+        let mut live = children.into_iter().flatten().filter_map(|child| self.sessions.get(child));
+        live.any(|child| is_one(&child.work))
     }
 
     /// Tells the parent how a live child has come to rest, and everybody that the run is over (S-78).

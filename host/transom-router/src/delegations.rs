@@ -13,7 +13,7 @@ use transom_harness::{
     header::{Header, Origin},
     message::Source,
     ports::{Delegation, DelegationEvent, Route, StoreError},
-    subagents::{Descriptor, Nature},
+    subagents::{Descriptor, Nature, ToolFilter},
 };
 
 use crate::{
@@ -187,7 +187,8 @@ impl Router {
         // The parent's own, not what its commands may have put in that place since (P-5).
         agent.pin_root(parent.agent.root().map(str::to_owned));
         agent.expect_output(nature.output_schema.clone());
-        let descriptor = descriptor(&delegation.description, nature);
+        let above = parent.toolset.filters.clone();
+        let descriptor = descriptor(&delegation.description, nature, above);
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);
         // It may have been switched since the call that delegates was begun.
         born.extend(agent.capped(now, parent.agent.access().mode, Cap::Delegation));
@@ -213,14 +214,23 @@ impl Router {
     }
 
     /// If a session has come to rest that worked for another, its run is over. The call that waits for it is told once
-    /// the session has left (P-64).
+    /// the session has left (P-64). Children of its own that live on belong to its task: while one of them works, it will
+    /// hear of that, and so its last words are still to come.
     pub(crate) fn run_rests(&mut self, out: &mut Vec<Effect>, now: u64, child: &SessionId) {
+        let awaits = self.awaits_kept_children(child);
         let Some(session) = self.sessions.get_mut(child) else { return };
         let Work::UnderWay(run) = session.work else { return };
         if session.agent.status() != Status::Idle {
             return;
         }
-        let stop_reason = stop_reason(session.agent.last_end());
+        let stop_reason = match self.runs.get(&run).is_some_and(|run| run.stopped) {
+            true => "aborted",
+            false if awaits && has_gone_well(&session.agent) => match session.stage {
+                Stage::Live => return,
+                Stage::Leaving | Stage::Ended | Stage::Last => "aborted",
+            },
+            false => stop_reason(session.agent.last_end()),
+        };
         let output = session.agent.output();
         let ended =
             DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output: output.clone() };
@@ -246,6 +256,12 @@ impl Router {
     }
 }
 
+/// Whether a session that rests has come to that by itself.
+fn has_gone_well(agent: &Agent) -> bool {
+    let by_itself = matches!(agent.last_end(), Some(TurnEnd::Completed | TurnEnd::MaxTokens));
+    by_itself && agent.broken().is_none()
+}
+
 /// The parent's route with what the child is to have instead. A model's name means something at its own provider
 /// only.
 pub(crate) fn routed(parent: &Route, wanted: &Route) -> Route {
@@ -260,7 +276,7 @@ pub(crate) fn routed(parent: &Route, wanted: &Route) -> Route {
     route
 }
 
-fn descriptor(label: &str, nature: &Nature) -> Descriptor {
+fn descriptor(label: &str, nature: &Nature, inherited_tool_filters: Vec<ToolFilter>) -> Descriptor {
     Descriptor {
         mode: match nature.continuable {
             true => SubagentMode::Continuable,
@@ -273,6 +289,7 @@ fn descriptor(label: &str, nature: &Nature) -> Descriptor {
         agent_model: nature.route.model.clone(),
         persona: nature.persona.clone(),
         tool_filter: nature.tools.clone(),
+        inherited_tool_filters,
     }
 }
 

@@ -97,6 +97,7 @@ impl Router {
                 }
                 self.tree_rests(out, &root);
                 // It may have waited for this one only.
+                self.run_rests(out, self.now, &parent);
                 self.child_rests(out, self.now, &parent);
                 self.leave_behind_children(out, &parent);
             }

@@ -12,7 +12,7 @@ use crate::{
     event::{Data, SubagentMode, Target, TurnEnd},
     message::Source,
     ports::Route,
-    subagents::{Catalogued, Descriptor},
+    subagents::{Catalogued, Descriptor, ToolFilter},
     system_prompt::{PromptSection, Text},
 };
 
@@ -42,6 +42,13 @@ impl Agent {
             reasoning_effort: None,
         };
         self.keep_effort();
+    }
+
+    /// The filters that tools of the host have to pass for the session, also after it was opened by itself, and in a fork
+    /// of it (L-67).
+    pub fn tool_filters(&self) -> Vec<ToolFilter> {
+        let own = self.undescribed.iter().flat_map(Descriptor::filters);
+        self.log.tool_filters.iter().chain(own).cloned().collect()
     }
 
     /// Tells a delegated session what its last words must be.
@@ -141,8 +148,10 @@ impl Agent {
             agent_model: descriptor.agent_model.as_deref(),
             persona: descriptor.persona.as_deref(),
             tool_filter: descriptor.tool_filter.as_ref(),
+            inherited_tool_filters: &descriptor.inherited_tool_filters,
         };
         out.push(Effect::Append(self.log.append(now, &data)));
+        self.log.filter_tools(&descriptor);
         self.log.descriptor = Some(descriptor);
     }
 

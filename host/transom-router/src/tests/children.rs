@@ -529,3 +529,42 @@ fn l67_a_child_has_its_nature_and_no_more_tools_than_its_parent() {
     house.keep_as(9, &child, Nature { depth_max: Some(1), ..Nature::default() });
     assert_eq!(house.outcome(9).unwrap(), "subagent depth 2 exceeds maxDepth 1");
 }
+
+#[test]
+fn l67_filters_outlive_those_whose_they_were() {
+    let filter = |allow: &str| ToolFilter { allow: Some(vec![allow.to_owned()]), deny: Vec::new() };
+    let nature =
+        |tools: Option<ToolFilter>| Nature { tools, continuable: true, ..Nature::default() };
+    let mut house = House::parent(AgentConfig::default());
+    house.keep_as(7, "main", nature(Some(filter("r*"))));
+    let child = house.child(7);
+    house.keep_as(8, &child, nature(None));
+    let grandchild = house.child(8);
+    let descriptor = house.log.iter().rfind(|append| &*append.kind == "subagent/descriptor");
+    let descriptor: Value = serde_json::from_str(&descriptor.unwrap().text).unwrap();
+    assert_eq!(descriptor["data"].get("toolFilter"), None);
+    assert_eq!(descriptor["data"]["inheritedToolFilters"], json!([{ "allow": ["r*"] }]));
+    house.says(&grandchild, "found");
+    house.says(&child, "done");
+    house.tool_of("main", ToolOutcome::text("started"));
+    house.ask(1, "session/close", Some("main"), json!({}));
+    for _ in 0..4 {
+        house.commit();
+    }
+    assert_eq!(house.router.live_sessions(), 0);
+    house.keep_stored();
+
+    // Opened by themselves, and forked from there, they have what they had.
+    for session in [&child, &grandchild] {
+        house.ask(1, "session/open", Some(session), json!({ "want": "stored" }));
+        house.ask(1, "session/fork", Some(session), json!({}));
+        house.commit();
+        let [.., (opened, _), (fork, toolset)] = &house.equipped[..] else { panic!("no tools") };
+        assert_eq!(opened.as_str(), session);
+        assert_ne!(fork, opened);
+        assert_eq!(toolset.filters, [filter("r*")]);
+        assert!(!toolset.reports, "a fork has nobody to report to");
+    }
+    let opened: Vec<_> = house.equipped.iter().map(|(_, toolset)| &toolset.filters).collect();
+    assert!(opened.iter().all(|filters| **filters == [filter("r*")]), "{opened:?}");
+}

@@ -12,6 +12,7 @@ fn descriptor() -> (&'static str, String) {
     let data = json!({
         "version": 2, "mode": "continuable", "provider": "spawn", "label": "l", "agentModel": "m",
         "persona": "p", "toolFilter": { "allow": ["read"] },
+        "inheritedToolFilters": [{ "deny": ["bash"] }],
     });
     ("subagent/descriptor", data.to_string())
 }
@@ -47,10 +48,21 @@ fn l72_a_continued_session_is_what_it_was_and_has_its_children() {
         restored.log.children().iter().map(|kept| (kept.child.as_str(), &*kept.label)).collect();
     assert_eq!(children, [("one", "l")], "those that can be written to");
 
-    // Whoever is not delegated to is nobody's child, whatever was copied.
-    assert!(restore(header(), &events, 9).unwrap().log.descriptor().is_none());
-    let copied = restore(delegated(Some(4)), &events, 9).unwrap();
-    assert!(copied.log.descriptor().is_none() && copied.log.children().is_empty());
+    let above = ToolFilter { allow: None, deny: vec!["bash".to_owned()] };
+    let filters = [above, filter];
+    assert_eq!(restored.log.tool_filters, filters);
+
+    // Whoever is not delegated to is nobody's child, whatever was copied, and has no tools that its source lacked.
+    let own = restore(header(), &events, 9).unwrap();
+    assert!(own.log.descriptor().is_none() && own.log.tool_filters.is_empty());
+    for header in [delegated(Some(4)), Header { origin: None, ..delegated(Some(4)) }] {
+        for copied in [restore(header.clone(), &events, 9), super::super::fork(header, &events, 9)]
+        {
+            let log = copied.unwrap().log;
+            assert!(log.descriptor().is_none() && log.children().is_empty());
+            assert_eq!(log.tool_filters, filters);
+        }
+    }
 }
 
 #[test]

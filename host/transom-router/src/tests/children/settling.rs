@@ -173,3 +173,81 @@ fn a_child_that_rests_makes_room_and_one_that_works_does_not() {
     let states: Vec<_> = children.iter().map(|child| child.state).collect();
     assert_eq!(states, [ChildState::Running, ChildState::Stored]);
 }
+
+/// `main` waits for a child on one task, which has handed it on to a child that lives on and said so. Gives the two.
+fn handed_on() -> (House, String, String) {
+    let mut house = House::parent(AgentConfig::default());
+    house.delegate(7, "main");
+    house.commit();
+    let child = house.child(7);
+    house.call(&[("c2", "subagent")]);
+    house.commit();
+    let grandchild = house.keep(8, &child);
+    house.tool_of(&child, ToolOutcome::text("started"));
+    house.commit();
+    house.says(&child, "I have handed it on");
+    (house, child, grandchild)
+}
+
+#[test]
+fn l66_a_run_is_over_once_the_children_that_it_keeps_have_come_to_rest() {
+    let (mut house, child, grandchild) = handed_on();
+    assert_eq!(house.outcome(7), None);
+    house.says(&grandchild, "found");
+    let (_, message) = house.spliced(&child).pop().unwrap();
+    assert_eq!(message["content"][2]["text"], "found", "as it was told it would");
+    house.says(&child, "it was found");
+    for _ in 0..3 {
+        house.commit();
+    }
+    let Some((_, DelegationEvent::Ended { stop_reason, output })) = house.delegated.pop() else {
+        panic!("the run is not over")
+    };
+    assert_eq!((&*stop_reason, output), ("completed", vec![Block::text("it was found")]));
+    assert_eq!(house.router.live_sessions(), 1, "L-72: what it has kept went with it");
+}
+
+#[test]
+fn l70_a_run_that_waits_for_its_children_can_be_stopped() {
+    let (mut house, _, grandchild) = handed_on();
+    house.happen(Event::StopDelegation { run: RunId(7) });
+    for _ in 0..3 {
+        house.commit();
+    }
+    assert_eq!(house.outcome(7).as_deref(), Some("aborted"));
+    assert!(house.told().contains(&format!("session/removed {grandchild}")));
+}
+
+#[test]
+fn l66_a_run_is_over_when_the_last_child_that_it_keeps_is_closed() {
+    let (mut house, child, grandchild) = handed_on();
+    house.connect(2, facts(Reach::All));
+    house.ask(2, "session/close", Some(&grandchild), json!({}));
+    house.commit();
+    house.says(&child, "it was stopped");
+    for _ in 0..3 {
+        house.commit();
+    }
+    assert_eq!(house.outcome(7).as_deref(), Some("completed"));
+}
+
+#[test]
+fn l66_a_run_that_is_cut_while_it_waits_for_its_children_is_over_at_once() {
+    let (mut house, child, grandchild) = handed_on();
+    house.connect(2, facts(Reach::All));
+    house.prompt_from(2, &child, "stop it");
+    house.ask(2, "session/cancel", Some(&child), json!({ "inbox": "clear" }));
+    for _ in 0..3 {
+        house.commit();
+    }
+    assert_eq!(house.outcome(7).as_deref(), Some("aborted"));
+    assert!(house.told().contains(&format!("session/removed {grandchild}")));
+
+    let (mut house, child, _) = handed_on();
+    house.connect(2, facts(Reach::All));
+    house.ask(2, "session/close", Some(&child), json!({}));
+    for _ in 0..3 {
+        house.commit();
+    }
+    assert_eq!(house.outcome(7).as_deref(), Some("aborted"));
+}

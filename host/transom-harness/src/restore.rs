@@ -3,6 +3,7 @@
 
 mod children;
 mod lost_children;
+mod lost_jobs;
 
 use std::{
     borrow::Cow,
@@ -18,7 +19,7 @@ use crate::{
     event::{Data, Event, Target, TurnEnd},
     header::Header,
     inbox::Inbox,
-    jobs::{JobCause, JobKind, JobRecord, JobStatus, notice},
+    jobs::{JobKind, JobRecord, JobStatus},
     log::{Effort, Log, ReplaceError},
     message::{CONTEXT_PLUGIN, Message, Role, Source},
     permissions::Outcome,
@@ -36,9 +37,6 @@ const NOT_STARTED: &str = "Error: the host stopped before this tool call was sta
 const OUTCOME_UNKNOWN: &str = "Error: the host stopped while this tool call was running, and its outcome is unknown. Do \
                                not repeat it blindly: check the state first, or ask, unless the operation only reads or \
                                can be repeated without harm.";
-
-/// What became of a job that ran when the host stopped (P-78).
-const LOST: &str = "lost: the host stopped before it ended";
 
 /// Why a stored log cannot be continued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -491,46 +489,6 @@ impl Restored {
         self.log
             .surface(seq, Arc::new(message), replaces, &envelope.source_event_seqs)
             .map_err(|why| RestoreError::Surface { seq, why })
-    }
-
-    /// Jobs that ran when the host stopped: their owner is told, and not woken (P-78).
-    fn lose_jobs(&mut self, now: u64) {
-        let time = self.log.last_time();
-        let mut lost = Vec::new();
-        for job in self.log.jobs.iter_mut().filter(|job| !job.status.is_end()) {
-            job.status = JobStatus::Failed;
-            job.detail = Some(LOST.to_owned());
-            job.finished_at = Some(now);
-            lost.push(job.clone());
-        }
-        for job in lost {
-            let data = Data::JobSettled {
-                job_id: &job.id,
-                status: job.status,
-                detail: job.detail.as_deref(),
-                finished_at: now,
-                cause: JobCause::Lost,
-            };
-            self.closers.push(self.log.append(time, &data));
-            let (text, source) = notice(&job);
-            let id = format!("lost-job-{}-{}", job.id, self.log.next_seq());
-            self.leave_word(id, vec![Block::text(text)], source);
-        }
-    }
-
-    /// A message that waits for the next step and wakes nobody.
-    fn leave_word(&mut self, id: String, content: Vec<Block>, source: Source) {
-        let message = Arc::new(Message { id: id.into(), role: Role::User, content, source });
-        let inserted = [Arc::clone(&message)];
-        let data = Data::InboxSpliced {
-            target: Target::NextStep,
-            start: self.inbox.list(Target::NextStep).len(),
-            removed_count: None,
-            inserted: &inserted,
-            outcome: None,
-        };
-        self.closers.push(self.log.append(self.log.last_time(), &data));
-        self.inbox.push(Target::NextStep, message);
     }
 
     /// Ends what a crash left open, with the time of the last event (L-79).

@@ -52,6 +52,9 @@ pub struct HostFacts {
     pub always_answered: bool,
     /// The widest mode that a door may switch a session to (P-25).
     pub ceiling: Mode,
+    /// The widest mode that a session keeps which is made from a stored log: the ceiling, where the operator has named
+    /// one, and otherwise any, because new defaults touch no existing session (P-10).
+    pub kept_mode_max: Mode,
     /// The directories that sessions may use; empty: all (P-5).
     pub workspaces: Vec<Pattern>,
     /// What becomes of images in prompts.
@@ -69,6 +72,7 @@ impl Default for HostFacts {
             sessions_max: 10_000,
             always_answered: false,
             ceiling: Mode::DangerFullAccess,
+            kept_mode_max: Mode::DangerFullAccess,
             workspaces: Vec::new(),
             images: Images::default(),
         }

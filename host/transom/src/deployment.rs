@@ -144,6 +144,7 @@ pub(crate) fn start(
         sessions_max: HOST_SESSIONS_MAX,
         always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
         ceiling: governance::ceiling(manifest, extras.governance),
+        kept_mode_max: governance::kept_mode_max(manifest, extras.governance),
         workspaces: governance::workspaces(manifest),
         images: extras.images,
     };

@@ -241,7 +241,9 @@ fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
         {"when": {"notice": "here I am"}, "answer": [{"text": "all is told"}]},
         {"answer": [{"text": "well"}]},
     ]);
-    let mut stage = Setting::scripted(script).manifest(CONTINUABLE).ready();
+    // Whether this machine can confine is not what is told here.
+    let free = format!("[permissions]\npreset = \"danger-full-access\"\n{CONTINUABLE}");
+    let mut stage = Setting::scripted(script).manifest(&free).ready();
     let _gate = stage.gate("gate");
     stage.turn("go");
     let child = child(&stage);

@@ -20,4 +20,5 @@ mod hostile;
 mod killed;
 mod loop_rows;
 mod pages;
+mod swap;
 mod vectors;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod client;
+pub(crate) mod control;
 pub(crate) mod departures;
 pub(crate) mod frames;
 pub(crate) mod memory;

@@ -26,7 +26,7 @@ use transom_harness::{
     },
 };
 use transom_router::{
-    Answer, AskId, Claimed, Effect, Event, Facts, Question, QuestionId, Router, RunId,
+    Answer, AskId, Claimed, Effect, Event, Facts, Question, QuestionId, Router, RunId, Settings,
 };
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
@@ -141,6 +141,11 @@ impl Host {
         let (done, over) = oneshot::channel();
         self.tell(Message::Shutdown(done));
         over.await.unwrap_or_default()
+    }
+
+    /// Changes what requests and sessions that begin from now on go by.
+    pub fn configure(&self, settings: Settings) {
+        self.send(Event::Configured(settings));
     }
 
     fn next(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! The driver of one line-framed connection: the only loop that waits for its peer, the host, its
 //! deadline and the end, and hands each to the connection's machine.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use tokio::{
@@ -10,13 +10,18 @@ use tokio::{
     time::{Instant, sleep_until, timeout},
 };
 use tracing::{debug, error, info, trace, warn};
-use transom_connection::{Connection, Effect, Event, Level, codec::Farewell, line_bounds};
+use transom_connection::{
+    Connection, Effect, Event, Level, ReplaceError,
+    codec::{CodecError, Farewell},
+    line_bounds,
+};
 use transom_frame::Frame;
 use transom_framing::{Lines, encode_line};
 
 use crate::{
     agents::{Attached, Host, epoch_ms},
     door::{OpenDoor, PeerFacts},
+    slot::{Leftovers, Seat, Standing, Swapped, is_crash},
 };
 
 /// Bytes read in one go. A prompt of ordinary size comes whole; more only helps images.
@@ -59,26 +64,45 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    // On a line carrier the refusal is the end of output (decision 56).
+    let refused = |reason: &str| Ended {
+        reason: reason.to_owned(),
+        failed: true,
+        failures: Vec::new(),
+        stuck: false,
+    };
+    if let Err(rests) = door.slot.admit() {
+        // The pause itself was said; a peer that tries without end must not fill the log.
+        debug!(door = %door.name, %rests, "connection refused");
+        return refused("the door rests");
+    }
     let seed = uuid::Uuid::new_v4().as_u64_pair();
     let setup = door.setup(peer, seed, epoch_ms());
+    let (standing, changes) = door.slot.subscribe();
+    let serving = &standing.serving;
     let mut effects = Vec::new();
-    let opened =
-        Connection::open(&mut effects, Arc::clone(&door.source), setup, Arc::clone(&door.policy));
-    let connection = match opened {
+    let connection = match Connection::open(&mut effects, serving.as_ref().clone(), setup) {
         Ok(connection) => connection,
         Err(error) => {
-            error!(door = %door.name, component = %door.source.identity(), %error, "connection refused");
-            let reason = "the door could not open a connection".to_owned();
-            return Ended { reason, failed: true, failures: Vec::new(), stuck: false };
+            error!(door = %door.name, component = %serving.source.identity(), %error, "connection refused");
+            door.slot.harmed(serving.number, 0, &error);
+            return refused("the door could not open a connection");
         }
     };
-    let attached = host.attach(door.facts());
+    let attached = host.attach(door.facts(&serving.policy));
+    let seat = door.slot.seat(attached.id, &peer.peer, serving);
     let mut driver = Driver {
         door,
         connection,
+        seat,
+        number: serving.number,
+        calls: 0,
+        turn: standing.turn,
+        drains: standing.drains,
+        changes,
         attached,
         started: Instant::now(),
-        lines: Lines::new(line_bounds(&door.policy.limits)),
+        lines: Lines::new(line_bounds(&serving.policy.limits)),
         unwritten: BytesMut::new(),
         deadline: None,
         give_up: None,
@@ -88,10 +112,13 @@ where
         close: None,
     };
     info!(door = %door.name, connection = %driver.attached.id, peer = %peer.peer, "connected");
+    // A version that is held on to would live for as long as the connection.
+    drop(standing);
     driver.perform(&mut effects);
     driver.run(reader, writer, stop).await;
 
-    let Driver { attached, close, .. } = driver;
+    let Driver { attached, close, seat, connection, .. } = driver;
+    drop((seat, connection));
     let id = attached.id;
     let left = timeout(HARD_STOP, attached.leave()).await;
     let stuck = left.is_err();
@@ -104,6 +131,16 @@ where
 struct Driver<'a> {
     door: &'a OpenDoor,
     connection: Connection,
+    seat: Seat,
+    /// Of the version that serves the connection.
+    number: u64,
+    /// Inputs that it has heard.
+    calls: u64,
+    /// The last move that was tried.
+    turn: u64,
+    /// The last time that everybody was asked to end.
+    drains: u64,
+    changes: watch::Receiver<Standing>,
     attached: Attached,
     started: Instant,
     lines: Lines,
@@ -155,6 +192,12 @@ impl Driver<'_> {
                     self.limit_teardown();
                     self.handle(Event::Drain(Farewell::Shutdown));
                 }
+                // Before frames and input, which may never cease.
+                changed = self.changes.changed(), if !closing => match changed {
+                    Ok(()) => self.follow(),
+                    // The slot outlives its connections.
+                    Err(_) => return self.give_up_because("the door is gone"),
+                },
                 count = self.attached.frames.recv_many(&mut frames, FRAMES_PER_TURN), if !closing => {
                     if count == 0 {
                         // Nothing that the peer asks can be answered any more.
@@ -175,6 +218,64 @@ impl Driver<'_> {
 
     fn give_up_because(&mut self, reason: &str) {
         self.close.get_or_insert(Close { reason: reason.to_owned(), failed: true });
+    }
+
+    /// Does what the slot wants: between two calls, like every turn of the loop.
+    fn follow(&mut self) {
+        let standing = self.changes.borrow_and_update().clone();
+        if standing.turn != self.turn {
+            self.turn = standing.turn;
+            if standing.serving.number != self.number
+                && let Some(swapped) = &standing.swapped
+            {
+                self.move_to(&standing, swapped);
+            }
+        }
+        if standing.drains != self.drains {
+            self.drains = standing.drains;
+            self.handle(Event::Drain(Farewell::Replaced));
+        }
+    }
+
+    fn move_to(&mut self, standing: &Standing, swapped: &Swapped) {
+        let begun = Instant::now();
+        let mut effects = Vec::new();
+        let moved = self.connection.replace(&mut effects, standing.serving.as_ref().clone());
+        self.seat.slot.figures().pauses.record(begun.elapsed());
+        let count = match &moved {
+            Ok(()) => &swapped.moved,
+            Err(ReplaceError::Refused(_)) => &swapped.stayed,
+            Err(ReplaceError::Suspend(_) | ReplaceError::Closed) => &swapped.lost,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.perform(&mut effects);
+        self.served_by();
+        let Err(ReplaceError::Refused(error)) = moved else { return };
+        warn!(
+            door = %self.door.name,
+            connection = %self.attached.id,
+            component = %standing.serving.source.identity(),
+            %error,
+            "connection not moved",
+        );
+        if is_crash(&error) {
+            self.seat.slot.harmed(standing.serving.number, 0, &error);
+        }
+        match standing.leftovers {
+            Leftovers::Stay => {}
+            Leftovers::Drain => self.handle(Event::Drain(Farewell::Replaced)),
+        }
+    }
+
+    /// Looks whether another version serves now.
+    fn served_by(&mut self) {
+        let Some(number) = self.connection.number().filter(|number| *number != self.number) else {
+            return;
+        };
+        self.number = number;
+        self.calls = 0;
+        let identity = self.connection.identity().unwrap_or_default();
+        self.seat.figures.served_by(number, identity);
     }
 
     fn frames(&mut self, frames: &mut Vec<Frame>) {
@@ -236,8 +337,26 @@ impl Driver<'_> {
     fn handle(&mut self, event: Event) {
         let mut effects = Vec::new();
         let now = self.now();
+        if let Event::Unwritten(_) = event {
+            // The codec does not hear of it.
+            self.connection.handle(&mut effects, now, event);
+            return self.perform(&mut effects);
+        }
+        let figures = self.seat.slot.figures();
+        if let Event::Unit { .. } = event {
+            figures.units_in.fetch_add(1, Ordering::Relaxed);
+            self.seat.figures.units_in.fetch_add(1, Ordering::Relaxed);
+        }
+        self.calls += 1;
+        let begun = Instant::now();
         self.connection.handle(&mut effects, now, event);
+        figures.calls.record(begun.elapsed());
         self.perform(&mut effects);
+        let seen = &self.seat.figures;
+        seen.memory.store(self.connection.memory_bytes(), Ordering::Relaxed);
+        seen.pending.store(self.connection.pending() as u64, Ordering::Relaxed);
+        seen.waiting.store(self.attached.frames.len() as u64, Ordering::Relaxed);
+        self.served_by();
     }
 
     fn perform(&mut self, effects: &mut Vec<Effect>) {
@@ -258,7 +377,8 @@ impl Driver<'_> {
                 Effect::EndOutput => {}
                 Effect::AbortOutput => self.unwritten.clear(),
                 Effect::Log { level, name, json } => self.log(level, &name, &json),
-                Effect::Faulted { identity, error } => {
+                Effect::Faulted { number, identity, error } => {
+                    self.faulted(number, &error);
                     error!(
                         door = %self.door.name,
                         connection = %self.attached.id,
@@ -274,10 +394,17 @@ impl Driver<'_> {
         }
     }
 
+    fn faulted(&self, number: u64, error: &CodecError) {
+        let calls = if number == self.number { self.calls } else { 0 };
+        self.seat.slot.harmed(number, calls, error);
+    }
+
     fn write(&mut self, unit: &[u8]) {
         if self.broken {
             return;
         }
+        self.seat.slot.figures().units_out.fetch_add(1, Ordering::Relaxed);
+        self.seat.figures.units_out.fetch_add(1, Ordering::Relaxed);
         let mut line = Vec::with_capacity(unit.len() + 1);
         match encode_line(&mut line, unit) {
             Ok(()) => self.unwritten.extend_from_slice(&line),
@@ -288,6 +415,7 @@ impl Driver<'_> {
     /// What a change of the unwritten bytes leads to is performed like everything else; it writes nothing, so this
     /// comes to rest.
     fn tell_unwritten(&mut self) {
+        self.seat.figures.unwritten.store(self.unwritten.len() as u64, Ordering::Relaxed);
         self.handle(Event::Unwritten(self.unwritten.len() as u64));
     }
 

@@ -3,7 +3,10 @@
 
 mod agents;
 mod connection;
+pub mod control;
 mod door;
+pub mod metrics;
+pub mod slot;
 pub mod stdio;
 pub mod unix;
 

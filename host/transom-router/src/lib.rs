@@ -33,7 +33,7 @@ use transom_harness::{
     },
 };
 
-pub use crate::router::{HostFacts, Router};
+pub use crate::router::{HostFacts, Router, Settings};
 
 /// What has happened.
 #[derive(Debug)]
@@ -108,6 +108,8 @@ pub enum Event {
         /// The array of L-65, not checked yet.
         questions: Value,
     },
+    /// The operator's settings are others now: for requests and sessions that begin from here on.
+    Configured(Settings),
     /// Nobody wants the answer any more.
     WithdrawQuestion {
         /// That of `Question`.

@@ -70,6 +70,19 @@ impl Default for HostFacts {
     }
 }
 
+/// What an operator may change while the host runs. Each takes the place of what the router began with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// As in [`HostFacts`].
+    pub route: Route,
+    /// As in [`HostFacts`].
+    pub ceiling: Mode,
+    /// As in [`HostFacts`].
+    pub workspaces: Vec<Pattern>,
+    /// What sessions that begin from now on have in common.
+    pub config: AgentConfig,
+}
+
 /// Everything between doors and agents.
 #[derive(Debug)]
 pub struct Router {
@@ -172,6 +185,10 @@ impl Router {
                 self.question(out, question, &session, questions);
             }
             Event::WithdrawQuestion { question } => self.withdraw_question(out, question),
+            Event::Configured(Settings { route, ceiling, workspaces, config }) => {
+                self.config = Arc::new(config);
+                self.host = HostFacts { route, ceiling, workspaces, ..self.host.clone() };
+            }
             Event::Shutdown => {
                 self.ending.get_or_insert_default();
                 let all = self.in_order(|_| true);

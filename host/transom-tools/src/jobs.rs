@@ -47,7 +47,7 @@ pub(crate) struct Jobs {
 
 struct Shared {
     runtime: Handle,
-    limits: JobLimits,
+    limits: Mutex<JobLimits>,
     sink: Option<JobSink>,
     spills: SpillDirectory,
     table: Mutex<Table>,
@@ -99,6 +99,12 @@ pub enum KillError {
     },
 }
 
+impl Shared {
+    fn limits(&self) -> JobLimits {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Jobs {
     pub(crate) fn new(
         runtime: Handle,
@@ -106,8 +112,13 @@ impl Jobs {
         sink: Option<JobSink>,
         spills: SpillDirectory,
     ) -> Jobs {
-        let table = Mutex::default();
+        let (limits, table) = (Mutex::new(limits), Mutex::default());
         Jobs { shared: Arc::new(Shared { runtime, limits, sink, spills, table }) }
+    }
+
+    /// Sets other bounds for jobs that begin, and for those kept, from now on.
+    pub(crate) fn set_limits(&self, limits: JobLimits) {
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Begins a job on behalf of a call. From here on the call's own signal does not reach it (P-69).
@@ -143,7 +154,7 @@ impl Jobs {
         kind: JobKind,
         label: &str,
     ) -> Result<(StartedJob, Work), ToolError> {
-        let limits = self.shared.limits;
+        let limits = self.shared.limits();
         let mut table = self.lock();
         let live = table.live;
         let owned = table.sessions.entry(call.session.clone());
@@ -238,7 +249,7 @@ impl Jobs {
             let text = job.output.read(is_over);
             return Ok(with_status(text, &job.record));
         }
-        let earlier = owned.earlier(&call.jobs, self.shared.limits.ended_max);
+        let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
         match earlier.into_iter().find(|record| record.id == id) {
             Some(record) => Ok(with_status("(no new output)".to_owned(), record)),
             None => Err(unknown(id)),
@@ -279,7 +290,7 @@ impl Jobs {
         let mut table = self.lock();
         let mut nothing = Owned::new(&call.jobs);
         let owned = table.sessions.get_mut(&call.session).unwrap_or(&mut nothing);
-        let earlier = owned.earlier(&call.jobs, self.shared.limits.ended_max);
+        let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
         let earlier = earlier.into_iter().cloned();
         earlier.chain(owned.jobs.iter().map(|job| job.record.clone())).collect()
     }
@@ -300,7 +311,7 @@ impl Jobs {
             }
             return Ok(format!("requested cancellation of job {id}"));
         }
-        let earlier = owned.earlier(&call.jobs, self.shared.limits.ended_max);
+        let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
         match earlier.into_iter().find(|record| record.id == id) {
             Some(record) => Ok(had_finished(record)),
             None => Err(unknown(id)),
@@ -444,7 +455,7 @@ impl Owned {
     fn trim(&mut self, shared: &Shared) {
         // A job whose end is still held back is wanted once more.
         let is_over = |job: &Job| job.record.status.is_end() && job.held.is_none();
-        let max = if self.forgotten { 0 } else { shared.limits.ended_max };
+        let max = if self.forgotten { 0 } else { shared.limits().ended_max };
         while self.jobs.iter().filter(|job| is_over(job)).count() > max {
             let at = self.jobs.iter().position(|job| is_over(job) && job.reported);
             let at = at.or_else(|| self.jobs.iter().position(is_over));

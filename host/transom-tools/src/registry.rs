@@ -27,6 +27,7 @@ use crate::{
     fence::Fence,
     jobs::{Jobs, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
+    options::JobLimits,
     schema::{Root, decode, unsupported, violations},
     sessions::Sessions,
     shell::Shell,
@@ -125,6 +126,13 @@ impl Registry {
     pub fn set_confinement(&self, confinement: Confinement, confiner: Option<Confiner>) {
         self.shared.fence.set_confinement(confinement);
         self.shared.shell.set_confiner(confiner);
+    }
+
+    /// Replaces how many jobs there may be, from the next one on (P-68). Without jobs there is nothing to bound.
+    pub fn set_job_limits(&self, limits: JobLimits) {
+        if let Some(jobs) = &self.shared.jobs {
+            jobs.set_limits(limits);
+        }
     }
 
     /// What would become of a call, and by which rule, without running anything (P-33). Reads the file system.

@@ -27,9 +27,113 @@ pub(crate) enum Command {
     Permissions(Permissions),
     /// Show what a component is, without running it.
     Inspect(Inspect),
+    /// Show how every component at every door of a running host is.
+    Status(Status),
+    /// Show the connections of a running host.
+    Connections(Connections),
+    /// Make another file the active version of a component; live connections go on with it.
+    Swap(Swap),
+    /// Make the version before active again.
+    Rollback(Rollback),
+    /// Ask every connection of a door to end.
+    Drain(Drain),
+    /// Have a running host read its configuration again, as SIGHUP does.
+    Reload(Reload),
+    /// Choose what a running host logs.
+    Log(Log),
+    /// Look after background jobs of a running host.
+    Jobs(Jobs),
+}
+
+/// Which running host is meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ControlOptions {
+    /// The control socket. By default `control.sock` in the state directory.
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) control: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Connections {
+    /// Those of one door alone.
+    #[arg(long)]
+    pub(crate) door: Option<String>,
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Swap {
+    /// The component's name in the manifest.
+    pub(crate) component: String,
+    /// The file of the new version.
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rollback {
+    /// The component's name in the manifest.
+    pub(crate) component: String,
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// The door's name in the manifest.
+    pub(crate) door: String,
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    /// What is logged, for example `info` or `transom_io=debug`.
+    pub(crate) level: String,
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    #[command(subcommand)]
+    pub(crate) command: JobsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsCommand {
+    /// End a job. The session is told.
+    Kill(KillJob),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct KillJob {
+    /// The session's id.
+    pub(crate) session: String,
+    /// The job's id.
+    pub(crate) job: String,
+    #[command(flatten)]
+    pub(crate) control: ControlOptions,
+}
+
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Run {
     /// The manifest.
     #[arg(long, value_name = "FILE")]
@@ -123,6 +227,12 @@ pub(crate) struct Permissions {
     /// The arguments of the call, as JSON.
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "tool")]
     pub(crate) args: String,
+    /// Switch a live session of a running host to this preset.
+    #[arg(long, value_name = "PRESET", requires = "session", conflicts_with_all = ["manifest", "tool", "store", "model_script"])]
+    pub(crate) set: Option<String>,
+    /// With `--set`: the control socket. By default `control.sock` in the state directory.
+    #[arg(long, value_name = "SOCKET", requires = "set")]
+    pub(crate) control: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -141,13 +251,21 @@ pub(crate) struct Inspect {
 
 /// What makes a command line this program's own. Written out, because a launch form should not pay for building the
 /// commands; a test compares.
-const OWN: [&str; 11] = [
+const OWN: [&str; 19] = [
     "run",
     "stdio",
     "prompt",
     "export",
     "permissions",
     "inspect",
+    "status",
+    "connections",
+    "swap",
+    "rollback",
+    "drain",
+    "reload",
+    "log",
+    "jobs",
     "help",
     "--help",
     "-h",

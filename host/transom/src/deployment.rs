@@ -6,14 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::runtime::Handle;
-use transom_config::manifest::{self, Carrier, Component, Manifest};
-use transom_connection::codec::{CodecSource, Framing};
-use transom_doors::{Answers, Door, DoorCodec};
+use transom_config::manifest::{self, Carrier, Manifest};
+use transom_doors::Answers;
 use transom_harness::{
-    agent::AgentConfig,
-    ports::{Models, Route, Store},
+    ports::{Models, Store},
     system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
@@ -22,16 +20,13 @@ use transom_model::{
     deepseek::{Endpoint, Key, Settings},
     scripted::Script,
 };
-use transom_policy::Policy;
-use transom_router::{HostFacts, Reach, Router};
-use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
+use transom_router::{HostFacts, Router};
 
 use crate::{
-    embedded,
-    environment::{
-        COMPONENT_BYTES_MAX, CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text,
-    },
-    governance::{self, Governance},
+    doors::{self, Loader},
+    environment::{CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text},
+    governance::Governance,
+    live::{self, Switches},
     storage::{self, Storage},
     tooling::{Site, Tooling},
 };
@@ -90,8 +85,10 @@ impl Default for Extras {
 pub(crate) struct Running {
     pub(crate) host: Host,
     pub(crate) doors: Vec<(OpenDoor, Carrier)>,
+    pub(crate) loader: Arc<Loader>,
+    pub(crate) tooling: Arc<Tooling>,
+    pub(crate) switches: Arc<Switches>,
     store: Arc<dyn Store>,
-    _tooling: Tooling,
 }
 
 impl Running {
@@ -116,8 +113,8 @@ pub(crate) fn start(
 ) -> anyhow::Result<Running> {
     let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
     let directory = environment.absolute(directory);
-    let doors = open_doors(manifest, extras, environment, &directory)?;
-    let (models, door_models) = models(manifest, extras, environment)?;
+    let (doors, loader) = doors::open(manifest, extras, environment, &directory)?;
+    let switches = Switches::new(manifest, live::models(manifest, extras, environment)?);
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
     let durability = manifest.store.durability;
@@ -126,37 +123,37 @@ pub(crate) fn start(
     let site = Site { directory: &directory, store: &path, session_log };
     let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
 
+    let transom_router::Settings { route, ceiling, workspaces, config } =
+        live::settings(manifest, extras);
     let facts = HostFacts {
         version: env!("CARGO_PKG_VERSION").into(),
         directory: directory.display().to_string().into(),
         doors: doors.iter().map(|(door, _)| door.name.to_string()).collect(),
-        route: Route {
-            provider: manifest.model.provider.clone(),
-            model: manifest.model.model.clone(),
-            ..Route::default()
-        },
+        route,
         sessions_max: HOST_SESSIONS_MAX,
         always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
-        ceiling: governance::ceiling(manifest, extras.governance),
-        workspaces: governance::workspaces(manifest),
-    };
-    let config = AgentConfig {
-        prompt: prompt_sections(manifest, extras),
-        permissions: governance::agents(manifest, extras.governance),
-        subagent_depth_max: manifest.tools.subagent_depth_max,
-        runtime_context: extras.runtime_context,
-        quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
-        ..AgentConfig::default()
+        ceiling,
+        workspaces,
     };
     let router = Router::new(facts, config, seed());
+    let doors_models = switches.doors.iter();
     let ports = Ports {
-        door_models,
-        models,
+        door_models: doors_models
+            .map(|(name, switch)| (Arc::clone(name), Arc::clone(switch) as _))
+            .collect(),
+        models: Arc::clone(&switches.host) as _,
         tools: Arc::clone(&tooling.tools) as _,
         store: Arc::clone(&store),
     };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
-    Ok(Running { host, doors, store, _tooling: tooling })
+    Ok(Running {
+        host,
+        doors,
+        loader: Arc::new(loader),
+        tooling: Arc::new(tooling),
+        switches: Arc::new(switches),
+        store,
+    })
 }
 
 /// The store of a manifest.
@@ -178,187 +175,9 @@ fn seed() -> [u8; 32] {
     seed
 }
 
-/// A door whose settings are put together and whose codec is not loaded yet.
-struct Plan<'a> {
-    name: &'a str,
-    door: &'a manifest::Door,
-    built_in: Option<&'static Door>,
-    /// What the manifest says of the component; it takes the place of a built-in one.
-    component: Option<&'a Component>,
-    policy: Policy,
-}
+pub(crate) type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
 
-impl<'a> Plan<'a> {
-    fn new(
-        manifest: &'a Manifest,
-        name: &'a str,
-        door: &'a manifest::Door,
-    ) -> anyhow::Result<Plan<'a>> {
-        let built_in = transom_doors::find(&door.component).ok();
-        let component = manifest.components.get(&door.component);
-        let file = door.policy.as_ref().or(component.and_then(|found| found.policy.as_ref()));
-        let mut policy = policy(name, file, built_in)?;
-        door.limits.apply(&mut policy.limits);
-        Ok(Plan { name, door, built_in, component, policy })
-    }
-
-    /// The codec that is part of the host itself, where the door has none of its own.
-    fn native(&self) -> Option<Arc<dyn CodecSource>> {
-        match (self.built_in?.codec, self.component) {
-            (DoorCodec::Native(source), None) => Some(source()),
-            _ => None,
-        }
-    }
-
-    fn open(self, codec: Codec, directory: &Path) -> anyhow::Result<(OpenDoor, Carrier)> {
-        let Plan { name, door, built_in, component, policy } = self;
-        let mut options: serde_json::Map<String, serde_json::Value> = match built_in {
-            Some(built_in) => serde_json::from_str(built_in.options).context("built-in options")?,
-            None => serde_json::Map::new(),
-        };
-        options.extend(door.options.clone());
-        // Only the host's own codec reaches sessions that others opened.
-        let (source, reach) = match codec {
-            Codec::Native(source) => (source, Reach::All),
-            Codec::Component(source) => (source, Reach::Owned),
-        };
-        let open = OpenDoor {
-            name: name.into(),
-            source,
-            policy: Arc::new(policy),
-            framing: built_in.map_or(Framing::Lines, |built_in| built_in.framing),
-            options: serde_json::Value::Object(options).to_string().into(),
-            reach,
-            answers: door
-                .answers
-                .or(built_in.map(|built_in| built_in.answers))
-                .unwrap_or(Answers::Never),
-            directory: directory.display().to_string().into(),
-        };
-        open.try_out().with_context(|| {
-            let file = component.map(|component| format!(" from {}", component.source.display()));
-            let (file, used) = (file.unwrap_or_default(), &door.component);
-            format!("component `{used}`{file} cannot open a connection at door `{name}`")
-        })?;
-        Ok((open, door.carrier.clone()))
-    }
-}
-
-/// Who turns a door's units into frames.
-enum Codec {
-    Native(Arc<dyn CodecSource>),
-    Component(Arc<dyn CodecSource>),
-}
-
-fn open_doors(
-    manifest: &Manifest,
-    extras: &Extras,
-    environment: &Environment,
-    directory: &Path,
-) -> anyhow::Result<Vec<(OpenDoor, Carrier)>> {
-    let plans = manifest.doors.iter().map(|(name, door)| Plan::new(manifest, name, door));
-    let plans = plans.collect::<anyhow::Result<Vec<_>>>()?;
-
-    let connections: u64 = plans.iter().map(|plan| plan.policy.limits.connections_max).sum();
-    let capacity = match extras.pooled {
-        true => Capacity::Pool { connections: u32::try_from(connections).unwrap_or(u32::MAX) },
-        false => Capacity::OnDemand,
-    };
-    let mut sandbox = None;
-    let mut doors = Vec::new();
-    for plan in plans {
-        let codec = match plan.native() {
-            Some(native) => Codec::Native(native),
-            None => {
-                let sandbox = match &mut sandbox {
-                    Some(sandbox) => sandbox,
-                    none => none.insert(make_sandbox(capacity, environment)?),
-                };
-                Codec::Component(load(sandbox, &plan.door.component, plan.component, &plan.policy)?)
-            }
-        };
-        doors.push(plan.open(codec, directory)?);
-    }
-    Ok(doors)
-}
-
-fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result<Sandbox> {
-    let cache_dir = environment.cache_directory().map(|cache| cache.join("components"));
-    let config = SandboxConfig { capacity, cache_dir, ..SandboxConfig::default() };
-    let made = match Sandbox::new(config.clone()) {
-        // A cache only saves time. One that cannot be used must not keep a host from starting.
-        Err(error @ LoadError::Cache { .. }) => {
-            tracing::warn!(%error, "compiled code is not cached");
-            Sandbox::new(SandboxConfig { cache_dir: None, ..config })
-        }
-        made => made,
-    };
-    made.with_context(|| match capacity {
-        Capacity::OnDemand => "cannot make a sandbox".to_owned(),
-        Capacity::Pool { connections } => format!(
-            "cannot make a sandbox with room for {connections} connections, which is `connections-max` of all \
-             doors together; try fewer"
-        ),
-    })
-}
-
-fn policy(door: &str, file: Option<&PathBuf>, built_in: Option<&Door>) -> anyhow::Result<Policy> {
-    if let Some(file) = file {
-        let text = read_text(file).with_context(|| {
-            format!("cannot read the policy {} of door `{door}`", file.display())
-        })?;
-        return Ok(Policy::parse(&file.display().to_string(), &text)?);
-    }
-    match built_in {
-        Some(built_in) => Ok(built_in.policy()?),
-        None => bail!(
-            "the component of door `{door}` has no policy, so it could do nothing; name one with \
-             `policy = \"…\"` in its [component] table"
-        ),
-    }
-}
-
-fn load(
-    sandbox: &Sandbox,
-    name: &str,
-    component: Option<&Component>,
-    policy: &Policy,
-) -> anyhow::Result<Arc<dyn CodecSource>> {
-    let limits = Limits {
-        memory_bytes: policy.limits.memory_bytes_max,
-        outputs_per_call: policy.limits.outputs_per_call_max,
-        bytes_per_call: policy.limits.output_bytes_per_call_max,
-        call_base_ms: policy.limits.call_ms_base,
-        call_ms_per_mib: policy.limits.call_ms_per_mib,
-        ..Limits::default()
-    };
-    let loaded = match component {
-        Some(component) => {
-            let file = component.source.display();
-            let bytes = read_bounded(&component.source, COMPONENT_BYTES_MAX)
-                .with_context(|| format!("cannot read component `{name}` from {file}"))?;
-            sandbox
-                .load(name, &bytes, limits)
-                .with_context(|| format!("component `{name}` from {file} is refused"))?
-        }
-        None => {
-            let Some(bytes) = embedded::component(name) else {
-                bail!(
-                    "component `{name}` is not part of this program; describe it in [component.{name}]"
-                );
-            };
-            let version = format!("{name} {}", env!("CARGO_PKG_VERSION"));
-            sandbox
-                .load(&version, bytes, limits)
-                .with_context(|| format!("built-in component `{name}`"))?
-        }
-    };
-    Ok(loaded)
-}
-
-type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
-
-fn models(
+pub(crate) fn models(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
@@ -406,7 +225,7 @@ fn models(
     Ok((Arc::new(providers), by_door))
 }
 
-fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
+pub(crate) fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
     let section =
         |name: &str, order, text: Text| PromptSection { name: name.to_owned(), order, text };
     let identity = "You are a software agent that works through Transom. You act with the tools you are given, \

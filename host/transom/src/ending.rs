@@ -7,7 +7,7 @@ use std::{
 
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch,
+    sync::{mpsc, watch},
     time::timeout,
 };
 
@@ -23,9 +23,18 @@ const ORDERLY: Duration = Duration::from_secs(5);
 /// itself, so that this is only heard of when that one hangs.
 const HARD_STOP: Duration = Duration::from_millis(5_500);
 
+/// What SIGHUP asks for.
+pub(crate) enum Hangup {
+    /// The terminal is gone, and with it the peer.
+    End,
+    /// The configuration is to be read again. One that waits already is enough.
+    Reload(mpsc::Sender<()>),
+}
+
 /// Turns `stop` true at the first signal that asks for an end. Gives whether it was SIGINT.
 pub(crate) fn signalled(
     stop: watch::Sender<bool>,
+    on_hangup: Hangup,
 ) -> anyhow::Result<impl Future<Output = bool> + Send> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -36,7 +45,10 @@ pub(crate) fn signalled(
         let interrupted = loop {
             tokio::select! {
                 _ = terminate.recv() => break false,
-                _ = hangup.recv() => break false,
+                _ = hangup.recv() => match &on_hangup {
+                    Hangup::End => break false,
+                    Hangup::Reload(wanted) => drop(wanted.try_send(())),
+                },
                 _ = interrupt.recv() => break true,
                 _ = too_large.recv() => {}
             }

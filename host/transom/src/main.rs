@@ -4,15 +4,19 @@
 mod cli;
 mod confine;
 mod deployment;
+mod doors;
 mod embedded;
 mod ending;
 mod environment;
 mod export;
 mod governance;
 mod launch;
+mod live;
+mod operator;
 mod permissions;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
 mod prompt;
+mod remote;
 mod run;
 mod stdio;
 mod storage;
@@ -53,7 +57,7 @@ fn program() -> anyhow::Result<u8> {
     // it the key, from /proc. Where that cannot be had the program runs all the same.
     let _ = transom_process::protect_host();
     let environment = Environment::of_process()?;
-    let _log = telemetry::start(&environment)?;
+    let log = telemetry::start(&environment)?;
     let arguments: Vec<String> =
         env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     // Subcommands first; everything else is a launch form (decision 51).
@@ -64,11 +68,22 @@ fn program() -> anyhow::Result<u8> {
         return launch::run(&arguments, &environment);
     }
     match Cli::parse().command {
-        Command::Run(command) => run::run(&command, &environment),
+        Command::Run(command) => run::run(&command, &environment, &log),
         Command::Stdio(command) => stdio::run(&command, &environment),
         Command::Prompt(command) => prompt::run(&command, &environment),
         Command::Export(command) => export::session(&command, &environment),
+        Command::Permissions(command) if command.set.is_some() => {
+            remote::permissions(&command, &environment)
+        }
         Command::Permissions(command) => permissions::run(&command, &environment),
+        Command::Status(command) => remote::status(&command, &environment),
+        Command::Connections(command) => remote::connections(&command, &environment),
+        Command::Swap(command) => remote::swap(&command, &environment),
+        Command::Rollback(command) => remote::rollback(&command, &environment),
+        Command::Drain(command) => remote::drain(&command, &environment),
+        Command::Reload(command) => remote::reload(&command, &environment),
+        Command::Log(command) => remote::log(&command, &environment),
+        Command::Jobs(command) => remote::jobs(&command, &environment),
         Command::Inspect(command) => export::inspect(&command),
     }
 }

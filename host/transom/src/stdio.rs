@@ -59,7 +59,7 @@ async fn connected(
     writer: stdio::Writer,
 ) -> anyhow::Result<u8> {
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(ending::signalled(stop)?);
+    let signals = tokio::spawn(ending::signalled(stop, ending::Hangup::End)?);
     let Some((door, _)) = running.doors.first() else { bail!("there is no door to serve") };
     let peer =
         PeerFacts { carrier: "stdio", peer: "the parent process".to_owned(), owns_process: true };

@@ -3,8 +3,8 @@
 
 use std::{
     io::{self, Write as _},
-    path::Path,
-    sync::Arc,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::Context as _;
@@ -15,7 +15,7 @@ use transom_frame::SessionId;
 use transom_harness::ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools};
 use transom_io::Host;
 use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
-use transom_tools::{Options, Registry, SessionLog};
+use transom_tools::{JobLimits, Options, Permissions, Registry, SessionLog};
 
 use crate::{
     deployment::Extras,
@@ -26,8 +26,21 @@ use crate::{
 /// The tools, and what goes with them.
 pub(crate) struct Tooling {
     pub(crate) tools: Arc<Guarded>,
+    spawner: Spawner,
+    environment: Environment,
+    /// The session store.
+    store: PathBuf,
+    confinement: Mutex<Confinement>,
     /// Long outputs of tools; goes when the host does.
     _outputs: TempDir,
+}
+
+/// What a reload may change of the tools.
+pub(crate) struct Settings {
+    permissions: Permissions,
+    jobs: JobLimits,
+    /// Where it is another one than before: who would confine has to be found out again.
+    confinement: Option<(Confinement, Launcher)>,
 }
 
 /// Where a deployment's tools work.
@@ -73,7 +86,8 @@ impl Tooling {
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
             // Peers are answered meanwhile; the first call waits.
-            let registry = registry.clone();
+            let (registry, spawner) = (registry.clone(), spawner.clone());
+            let confinement = confinement.clone();
             tokio::spawn(async move {
                 let confiner = confiner(&confinement, launcher, &spawner).await;
                 registry.set_confinement(confinement, Some(confiner));
@@ -82,7 +96,50 @@ impl Tooling {
             });
         }
         let tools = Arc::new(Guarded { registry, ready });
-        Ok(Tooling { tools, _outputs: outputs })
+        Ok(Tooling {
+            tools,
+            spawner,
+            environment: environment.clone(),
+            store: site.store.to_owned(),
+            confinement: Mutex::new(confinement),
+            _outputs: outputs,
+        })
+    }
+
+    /// What another manifest says of the tools. Nothing has changed yet.
+    pub(crate) fn settings(
+        &self,
+        manifest: &Manifest,
+        extras: &Extras,
+    ) -> anyhow::Result<Settings> {
+        let governance = extras.governance;
+        let wanted = governance::confinement(manifest, governance, &self.environment, &self.store)?;
+        let known = self.confinement.lock().unwrap_or_else(PoisonError::into_inner);
+        let confinement = match governance == Governance::None || *known == wanted {
+            true => None,
+            false => {
+                let launcher = Launcher::own().context("cannot open this program's own file")?;
+                Some((wanted, launcher))
+            }
+        };
+        Ok(Settings {
+            permissions: governance::calls(manifest, governance)?,
+            jobs: governance::jobs(manifest)?,
+            confinement,
+        })
+    }
+
+    /// Goes by other settings, from the next call on.
+    pub(crate) async fn apply(&self, settings: Settings) {
+        let Settings { permissions, jobs, confinement } = settings;
+        let registry = &self.tools.registry;
+        registry.set_permissions(permissions);
+        registry.set_job_limits(jobs);
+        if let Some((confinement, launcher)) = confinement {
+            let confiner = confiner(&confinement, launcher, &self.spawner).await;
+            registry.set_confinement(confinement.clone(), Some(confiner));
+            *self.confinement.lock().unwrap_or_else(PoisonError::into_inner) = confinement;
+        }
     }
 }
 
@@ -137,6 +194,13 @@ async fn confiner(confinement: &Confinement, launcher: Launcher, spawner: &Spawn
         );
     }
     confiner
+}
+
+impl Guarded {
+    /// Ends a background job on the operator's behalf.
+    pub(crate) fn kill_job(&self, session: &SessionId, job: &str) -> anyhow::Result<()> {
+        Ok(self.registry.kill_job(session, job)?)
+    }
 }
 
 /// The tools once it is known what confines their commands: no call is judged before.

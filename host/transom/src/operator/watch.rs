@@ -12,6 +12,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{HostOperator, whole};
+use crate::doors::Origin;
 
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -32,21 +33,23 @@ pub(crate) async fn keep_watch(operator: Arc<HostOperator>, mut stop: watch::Rec
         known.retain(|key, _| watched.contains(key));
         for key in watched {
             let Some(mark) = mark(&key.1).await else { continue };
-            let Some(seen) = known.get_mut(&key) else {
-                known.insert(key, Seen { served: mark, last: mark });
-                continue;
-            };
+            // It may have changed since it was loaded, before anybody looked.
+            let unknown = Seen { tried: None, last: mark };
+            let seen = known.entry(key.clone()).or_insert(unknown);
             let rested = seen.last == mark;
             seen.last = mark;
             // A file that still grows is looked at again.
-            if seen.served == mark || !rested {
+            if seen.tried == Some(mark) || !rested {
                 continue;
             }
-            seen.served = mark;
+            let first = seen.tried.replace(mark).is_none();
             let (component, source) = key;
-            info!(component, source = %source.display(), "changed file is swapped in");
-            if let Err(error) = operator.swap(&component, &source).await {
-                warn!(component, error = whole(&error), "changed file is not swapped in");
+            match operator.refresh(&component, first).await {
+                Ok(0) => {}
+                Ok(_) => info!(component, source = %source.display(), "changed file swapped in"),
+                Err(error) => {
+                    warn!(component, error = whole(&error), "changed file is not swapped in");
+                }
             }
         }
     }
@@ -54,7 +57,7 @@ pub(crate) async fn keep_watch(operator: Arc<HostOperator>, mut stop: watch::Rec
 
 struct Seen {
     /// What was loaded, or refused.
-    served: Mark,
+    tried: Option<Mark>,
     last: Mark,
 }
 
@@ -64,6 +67,28 @@ async fn mark(path: &std::path::Path) -> Option<Mark> {
 }
 
 impl HostOperator {
+    /// Swaps in the manifest's file of a component where it is another than what serves. At the first look a component that
+    /// somebody chose by hand stays. Gives at how many doors there was a swap.
+    async fn refresh(&self, component: &str, first: bool) -> anyhow::Result<usize> {
+        let mut state = self.state.lock().await;
+        if first && state.by_hand.contains(component) {
+            return Ok(0);
+        }
+        let (mut doors, mut versions) = (Vec::new(), Vec::new());
+        for door in self.serving(component)? {
+            let version = self.load(&state.manifest, door, Origin::Manifest).await?;
+            if version.source.identity() != door.slot.active().source.identity() {
+                doors.push(door);
+                versions.push(version);
+            }
+        }
+        if !doors.is_empty() {
+            self.commit(&state.manifest, &doors, versions).await;
+            state.by_hand.remove(component);
+        }
+        Ok(doors.len())
+    }
+
     /// Components of doors whose files are watched, with their files.
     async fn watched(&self) -> Vec<(String, PathBuf)> {
         let state = self.state.lock().await;

@@ -20,5 +20,6 @@ mod hostile;
 mod killed;
 mod loop_rows;
 mod pages;
+mod pins;
 mod swap;
 mod vectors;

@@ -78,3 +78,8 @@ fn run(page: &str) {
 fn the_page_on_sessions_is_true() {
     run("docs/agent-loop.md");
 }
+
+#[test]
+fn the_page_on_operating_is_true() {
+    run("docs/operate.md");
+}

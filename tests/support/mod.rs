@@ -12,6 +12,7 @@ pub(crate) mod place;
 pub(crate) mod play;
 pub(crate) mod process;
 pub(crate) mod restless;
+pub(crate) mod signer;
 pub(crate) mod socket;
 pub(crate) mod transcript;
 pub(crate) mod vector;

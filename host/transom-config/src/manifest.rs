@@ -205,6 +205,11 @@ impl DoorLimits {
         }
     }
 
+    /// What is set for one of them.
+    pub fn find(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
+    }
+
     /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -43,6 +43,12 @@ pub(crate) enum Command {
     Log(Log),
     /// Look after background jobs of a running host.
     Jobs(Jobs),
+    /// Look at a deployment without opening a door: components, pins, signatures, frames, limits.
+    Check(Check),
+    /// Write down which file each component of a deployment is, in the lock beside its manifest.
+    Pin(Pin),
+    /// Put a deployment into one file, for `run --bundle`.
+    Bundle(Bundle),
 }
 
 /// Which running host is meant.
@@ -135,20 +141,44 @@ pub(crate) struct KillJob {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Run {
-    /// The manifest.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) held: Held,
     #[command(flatten)]
     pub(crate) host: HostOptions,
+}
+
+/// Which deployment is meant, and what is said instead of its manifests.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Which {
+    /// A manifest; of several a later one lies above the earlier ones. Without one, the built-in manifest.
+    #[arg(long = "manifest", value_name = "FILE")]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// A value instead of the manifest's, for example `model.provider=scripted`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+}
+
+/// What a deployment is held to.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Held {
+    /// Refuse to start without a lock beside the manifest, or with a component that is not in it.
+    #[arg(long)]
+    pub(crate) locked: bool,
+    /// A deployment in one file, as `transom bundle` makes it. It is always held to the lock inside.
+    #[arg(long, value_name = "FILE", conflicts_with = "manifests")]
+    pub(crate) bundle: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Stdio {
     /// The door, for example `sdk`.
     pub(crate) door: String,
-    /// The manifest that describes the door; without one, the built-in manifest.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) held: Held,
     #[command(flatten)]
     pub(crate) host: HostOptions,
 }
@@ -190,6 +220,8 @@ pub(crate) struct Prompt {
     #[arg(long, value_name = "SOCKET")]
     pub(crate) connect: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
     pub(crate) host: HostOptions,
 }
 
@@ -215,9 +247,9 @@ pub(crate) struct Export {
 
 #[derive(Debug, Args)]
 pub(crate) struct Permissions {
-    /// The manifest; without one, the built-in manifest.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) manifest: Option<PathBuf>,
+    /// A manifest; of several a later one lies above the earlier ones. Without one, the built-in manifest.
+    #[arg(long = "manifest", value_name = "FILE")]
+    pub(crate) manifests: Vec<PathBuf>,
     /// A stored session, instead of a new one.
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
@@ -228,7 +260,7 @@ pub(crate) struct Permissions {
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "tool")]
     pub(crate) args: String,
     /// Switch a live session of a running host to this preset.
-    #[arg(long, value_name = "PRESET", requires = "session", conflicts_with_all = ["manifest", "tool", "store", "model_script"])]
+    #[arg(long, value_name = "PRESET", requires = "session", conflicts_with_all = ["manifests", "tool", "store", "model_script"])]
     pub(crate) set: Option<String>,
     /// With `--set`: the control socket. By default `control.sock` in the state directory.
     #[arg(long, value_name = "SOCKET", requires = "set")]
@@ -249,9 +281,56 @@ pub(crate) struct Inspect {
     pub(crate) json: bool,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    #[command(flatten)]
+    pub(crate) which: Which,
+    #[command(flatten)]
+    pub(crate) held: Held,
+    /// Another version of a component, such as the one that runs now: what the manifest's version has beyond it is told.
+    /// With several components, `<component>=<file>`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Vec<String>,
+    /// Exit with 3 where there are warnings.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Pin {
+    /// A manifest; of several a later one lies above the earlier ones, and the lock is written beside the last one.
+    #[arg(long = "manifest", value_name = "FILE", required = true)]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// A value instead of the manifest's, for example `component.notes.source=next/notes.wasm`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
+    /// A component whose pin may change; one that the manifest no longer has is taken out.
+    #[arg(long, value_name = "COMPONENT")]
+    pub(crate) update: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Bundle {
+    /// A manifest; of several a later one lies above the earlier ones.
+    #[arg(long = "manifest", value_name = "FILE", required = true)]
+    pub(crate) manifests: Vec<PathBuf>,
+    /// The file to write.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// What makes a command line this program's own. Written out, because a launch form should not pay for building the
 /// commands; a test compares.
-const OWN: [&str; 19] = [
+const OWN: [&str; 22] = [
     "run",
     "stdio",
     "prompt",
@@ -266,6 +345,9 @@ const OWN: [&str; 19] = [
     "reload",
     "log",
     "jobs",
+    "check",
+    "pin",
+    "bundle",
     "help",
     "--help",
     "-h",

@@ -1,10 +1,6 @@
 //! From a checked manifest to a running host: components loaded, ports made, the loop started.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 use anyhow::Context as _;
 use tokio::runtime::Handle;
@@ -24,9 +20,10 @@ use transom_router::{HostFacts, Router};
 
 use crate::{
     doors::{self, Loader},
-    environment::{CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text},
+    environment::{Environment, read_text},
     governance::Governance,
     live::{self, Switches},
+    lock::Pins,
     storage::{self, Storage},
     tooling::{Site, Tooling},
 };
@@ -61,6 +58,8 @@ pub(crate) struct Extras {
     /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
     /// it comes.
     pub(crate) pooled: bool,
+    /// What components are held to.
+    pub(crate) pins: Pins,
 }
 
 impl Default for Extras {
@@ -77,6 +76,7 @@ impl Default for Extras {
             background_jobs: true,
             store_form: storage::Form::Database,
             pooled: false,
+            pins: Pins::default(),
         }
     }
 }
@@ -177,19 +177,20 @@ fn seed() -> [u8; 32] {
 
 pub(crate) type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
 
+/// What the scripted model plays.
+pub(crate) fn script(manifest: &Manifest) -> anyhow::Result<Script> {
+    let Some(file) = &manifest.model.script else { return Ok(Script::builtin()) };
+    let text = read_text(file)
+        .with_context(|| format!("cannot read the model script {}", file.display()))?;
+    text.parse().with_context(|| format!("model script {}", file.display()))
+}
+
 pub(crate) fn models(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
 ) -> anyhow::Result<(Arc<dyn Models>, DoorModels)> {
-    let script = match &manifest.model.script {
-        None => Script::builtin(),
-        Some(file) => {
-            let text = read_text(file)
-                .with_context(|| format!("cannot read the model script {}", file.display()))?;
-            text.parse::<Script>().with_context(|| format!("model script {}", file.display()))?
-        }
-    };
+    let script = script(manifest)?;
     let configured = manifest.model.base_url.clone();
     let variables = environment.clone();
     let credentials = move || Endpoint {
@@ -243,42 +244,6 @@ pub(crate) fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<Promp
         section("jobs", transom_tools::JOBS_PROMPT_ORDER, text)
     });
     identity.into_iter().chain(persona).chain([workspace]).chain(jobs).collect()
-}
-
-/// The manifest of a command: from its file, or the built-in one, with what the command line says instead.
-pub(crate) fn manifest(
-    file: Option<&Path>,
-    options: &crate::cli::HostOptions,
-    environment: &Environment,
-) -> anyhow::Result<Manifest> {
-    let mut manifest = match file {
-        Some(file) => {
-            let bytes = read_bounded(file, CONFIGURATION_BYTES_MAX)
-                .map_err(|error| transom_config::ConfigErrors::unreadable(file, &error))?;
-            let mut manifest = Manifest::parse(file, &bytes)?;
-            let guarded = operators_files(file, &manifest, environment);
-            manifest.confine.guard.extend(guarded);
-            manifest
-        }
-        None => Manifest::built_in(&environment.state_directory()?)?,
-    };
-    if let Some(store) = &options.store {
-        manifest.store.path = Some(environment.absolute(store));
-    }
-    if let Some(script) = &options.model_script {
-        manifest.model.script = Some(environment.absolute(script));
-    }
-    Ok(manifest)
-}
-
-/// What says what shells may do is not theirs to change (P-46): the manifest, what will lock it, and policies.
-fn operators_files(file: &Path, manifest: &Manifest, environment: &Environment) -> Vec<PathBuf> {
-    let components = manifest.components.values().filter_map(|component| component.policy.as_ref());
-    let doors = manifest.doors.values().filter_map(|door| door.policy.as_ref());
-    let policies = components.chain(doors).map(|policy| environment.absolute(policy));
-    let file = environment.absolute(file);
-    let lock = file.with_extension("lock");
-    policies.chain([file, lock]).collect()
 }
 
 /// A door of its own on standard input and output.

@@ -22,9 +22,10 @@ use transom_router::Reach;
 use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
 
 use crate::{
+    candidate::Candidate,
     deployment::Extras,
-    embedded,
-    environment::{COMPONENT_BYTES_MAX, Environment, read_bounded, read_text},
+    environment::{Environment, read_text},
+    lock::Pins,
 };
 
 /// What is to serve at a door.
@@ -48,6 +49,8 @@ pub(crate) enum Origin {
 pub(crate) struct Loader {
     /// None where every door speaks the host's own language.
     sandbox: Option<Sandbox>,
+    /// What components are held to, as it was when the host started; the lock itself is read again for each version.
+    pins: Pins,
 }
 
 /// A door whose settings are put together and whose codec is not loaded yet.
@@ -112,7 +115,7 @@ pub(crate) fn open(
         true => None,
         false => Some(make_sandbox(capacity, environment)?),
     };
-    let loader = Loader { sandbox };
+    let loader = Loader { sandbox, pins: extras.pins.clone() };
     let mut doors = Vec::new();
     for plan in plans {
         let (name, door, built_in) = (plan.name, plan.door, plan.built_in);
@@ -172,7 +175,8 @@ impl Loader {
         let source = match (plan.native(), &self.sandbox) {
             (Some(native), _) => native,
             (None, Some(sandbox)) => {
-                load(sandbox, &plan.door.component, plan.file.as_deref(), &plan.policy)?
+                let (name, file) = (&plan.door.component, plan.file.as_deref());
+                load(sandbox, name, file, &plan.policy, &self.pins.current()?)?
             }
             (None, None) => bail!("this host was started without a sandbox; start it again"),
         };
@@ -235,7 +239,10 @@ pub(crate) fn upkeep(manifest: &Manifest) -> Upkeep {
     }
 }
 
-fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result<Sandbox> {
+pub(crate) fn make_sandbox(
+    capacity: Capacity,
+    environment: &Environment,
+) -> anyhow::Result<Sandbox> {
     let cache_dir = environment.cache_directory().map(|cache| cache.join("components"));
     let config = SandboxConfig { capacity, cache_dir, ..SandboxConfig::default() };
     let made = match Sandbox::new(config.clone()) {
@@ -255,7 +262,11 @@ fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result
     })
 }
 
-fn policy(door: &str, file: Option<&PathBuf>, built_in: Option<&Door>) -> anyhow::Result<Policy> {
+pub(crate) fn policy(
+    door: &str,
+    file: Option<&PathBuf>,
+    built_in: Option<&Door>,
+) -> anyhow::Result<Policy> {
     if let Some(file) = file {
         let text = read_text(file).with_context(|| {
             format!("cannot read the policy {} of door `{door}`", file.display())
@@ -276,6 +287,7 @@ fn load(
     name: &str,
     file: Option<&Path>,
     policy: &Policy,
+    pins: &Pins,
 ) -> anyhow::Result<Arc<dyn CodecSource>> {
     let limits = Limits {
         memory_bytes: policy.limits.memory_bytes_max,
@@ -285,26 +297,10 @@ fn load(
         call_ms_per_mib: policy.limits.call_ms_per_mib,
         ..Limits::default()
     };
-    let loaded = match file {
-        Some(file) => {
-            let shown = file.display();
-            let bytes = read_bounded(file, COMPONENT_BYTES_MAX)
-                .with_context(|| format!("cannot read component `{name}` from {shown}"))?;
-            sandbox
-                .load(name, &bytes, limits)
-                .with_context(|| format!("component `{name}` from {shown} is refused"))?
-        }
-        None => {
-            let Some(bytes) = embedded::component(name) else {
-                bail!(
-                    "component `{name}` is not part of this program; describe it in [component.{name}]"
-                );
-            };
-            let version = format!("{name} {}", env!("CARGO_PKG_VERSION"));
-            sandbox
-                .load(&version, bytes, limits)
-                .with_context(|| format!("built-in component `{name}`"))?
-        }
-    };
+    // Read once: what is checked is what is compiled.
+    let candidate = Candidate::read(name, file)?;
+    pins.admit(&candidate, &policy.trust)?;
+    let loaded = sandbox.load(&candidate.title(), &candidate.bytes, limits);
+    let loaded = loaded.with_context(|| format!("{} is refused", candidate.shown()))?;
     Ok(loaded)
 }

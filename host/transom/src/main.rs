@@ -1,6 +1,10 @@
 //! The program: reads arguments, environment and configuration files, and starts what they ask for.
 //! What a host is made of stands in the crates beside this one.
 
+mod bundle;
+mod candidate;
+mod check;
+mod chosen;
 mod cli;
 mod confine;
 mod deployment;
@@ -12,12 +16,15 @@ mod export;
 mod governance;
 mod launch;
 mod live;
+mod lock;
 mod operator;
 mod permissions;
+mod pin;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
 mod prompt;
 mod remote;
 mod run;
+mod signature;
 mod stdio;
 mod storage;
 mod telemetry;
@@ -85,6 +92,9 @@ fn program() -> anyhow::Result<u8> {
         Command::Log(command) => remote::log(&command, &environment),
         Command::Jobs(command) => remote::jobs(&command, &environment),
         Command::Inspect(command) => export::inspect(&command),
+        Command::Check(command) => check::run(&command, &environment),
+        Command::Pin(command) => pin::run(&command, &environment),
+        Command::Bundle(command) => bundle::run(&command),
     }
 }
 

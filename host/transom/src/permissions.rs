@@ -30,7 +30,8 @@ use transom_process::{Confiner, Launcher, Places, Report, Spawner};
 use transom_tools::{BUILT_IN, Explanation, Registry};
 
 use crate::{
-    cli,
+    chosen,
+    cli::{self, Held},
     deployment::{self, Extras},
     environment::Environment,
     governance::{self, Governance},
@@ -43,13 +44,51 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) fn run(command: &cli::Permissions, environment: &Environment) -> anyhow::Result<u8> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let manifest = deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    let which = cli::Which { manifests: command.manifests.clone(), sets: Vec::new() };
+    let deployment = chosen::deployment(&which, &Held::default(), &command.host, environment)?;
+    let manifest = deployment.manifest;
     let shown = runtime.block_on(Shown::collect(command, &manifest, environment));
     runtime.shutdown_background();
     let shown = shown?;
     let text = if command.json { format!("{}\n", shown.json()) } else { shown.text() };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(0)
+}
+
+/// What `transom check` says of permissions: what looks wrong in the rules, and what holds shells back.
+#[derive(Debug)]
+pub(crate) struct Outlook {
+    pub(crate) warnings: Vec<String>,
+    /// `None`: shells are not confined.
+    pub(crate) report: Option<Report>,
+}
+
+/// Looks at a deployment's permissions.
+pub(crate) async fn outlook(
+    manifest: &Manifest,
+    environment: &Environment,
+) -> anyhow::Result<Outlook> {
+    let command = cli::Permissions {
+        manifests: Vec::new(),
+        set: None,
+        control: None,
+        session: None,
+        tool: None,
+        args: String::new(),
+        json: false,
+        host: cli::HostOptions::default(),
+    };
+    let Shown { warnings, report, .. } = Shown::collect(&command, manifest, environment).await?;
+    Ok(Outlook { warnings, report })
+}
+
+impl Outlook {
+    pub(crate) fn confiner_lines(&self, lines: &mut Vec<String>) {
+        match &self.report {
+            None => lines.push("confiner       off".to_owned()),
+            Some(report) => confiner_lines(lines, report),
+        }
+    }
 }
 
 /// Everything that is shown.

@@ -3,7 +3,7 @@
 use std::{
     io::{self, Write as _},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use anyhow::{Context as _, bail};
@@ -15,7 +15,7 @@ use transom_config::manifest::{Carrier, Manifest};
 use transom_io::{control, metrics::Metrics, unix::Socket};
 
 use crate::{
-    cli,
+    chosen, cli,
     deployment::{self, Extras, Running},
     ending::{self, Hangup},
     environment::Environment,
@@ -25,7 +25,8 @@ use crate::{
 };
 
 pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> anyhow::Result<u8> {
-    let manifest = deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    let deployment = chosen::deployment(&command.which, &command.held, &command.host, environment)?;
+    let manifest = &deployment.manifest;
     for (name, door) in &manifest.doors {
         if door.carrier == Carrier::Stdio {
             bail!("door `{name}` has the carrier `stdio`; start it with `transom stdio {name}`");
@@ -33,8 +34,8 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let status = runtime.block_on(async {
-        let extras = Extras { pooled: true, ..Extras::default() };
-        let mut running = deployment::start(&manifest, &extras, environment)?;
+        let extras = Extras { pooled: true, pins: deployment.pins.clone(), ..Extras::default() };
+        let mut running = deployment::start(manifest, &extras, environment)?;
         let (stop, stopping) = watch::channel(false);
         let (hangup, hangups) = mpsc::channel(1);
         let mut signals = tokio::spawn(ending::signalled(stop, Hangup::Reload(hangup))?);
@@ -42,7 +43,7 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
 
         // All addresses are taken before the first peer is served.
         let mut sockets = Vec::new();
-        let control = control(&manifest, environment)?;
+        let control = control(manifest, environment)?;
         let slots = running.doors.iter().map(|(door, _)| Arc::clone(&door.slot)).collect();
         let metrics =
             match manifest.metrics.listen {
@@ -103,8 +104,14 @@ fn operator(
     extras: Extras,
 ) -> Arc<HostOperator> {
     let (command, again) = (command.clone(), environment.clone());
-    let read: Read =
-        Box::new(move || deployment::manifest(command.manifest.as_deref(), &command.host, &again));
+    // The files of a bundle are there for as long as what was read from them.
+    let kept = Mutex::new(None);
+    let read: Read = Box::new(move || {
+        let read = chosen::deployment(&command.which, &command.held, &command.host, &again)?;
+        let manifest = read.manifest.clone();
+        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
+        Ok(manifest)
+    });
     Arc::new(HostOperator::new(running, manifest, extras, environment, log.clone(), read))
 }
 

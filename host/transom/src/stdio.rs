@@ -7,18 +7,18 @@ use transom_config::manifest::Manifest;
 use transom_io::{PeerFacts, serve, stdio};
 
 use crate::{
-    cli,
+    chosen, cli,
     deployment::{self, Extras, Running},
     ending,
     environment::Environment,
 };
 
 pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Result<u8> {
-    let mut manifest =
-        deployment::manifest(command.manifest.as_deref(), &command.host, environment)?;
+    let deployment = chosen::deployment(&command.which, &command.held, &command.host, environment)?;
+    let mut manifest = deployment.manifest.clone();
     let door = match manifest.doors.remove(&command.door) {
         Some(door) => door,
-        None if command.manifest.is_none() => {
+        None if command.which.manifests.is_empty() && command.held.bundle.is_none() => {
             // Every built-in door can be had on standard input and output.
             let built_in = transom_doors::find(&command.door)?;
             deployment::stdio_door(built_in.name)
@@ -30,7 +30,8 @@ pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Re
     };
     manifest.doors.clear();
     manifest.doors.insert(command.door.clone(), door);
-    serve_one(&manifest, &Extras::default(), environment)
+    let extras = Extras { pins: deployment.pins.clone(), ..Extras::default() };
+    serve_one(&manifest, &extras, environment)
 }
 
 /// Serves the manifest's only door until its peer or a signal ends it. Gives the exit status.

@@ -187,3 +187,49 @@ fn two_processes_share_a_store() {
     assert_eq!(bench.stored("main"), bench.client.events("main"));
     assert_eq!(bench.stored("other"), other.events("other"));
 }
+
+#[test]
+fn manifests_lie_above_each_other_and_single_values_above_both() {
+    let place = Place::new();
+    place.file(
+        "cwd/base.toml",
+        "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"stdio\"\n[permissions]\npreset = \"workspace-write\"\n",
+    );
+    place.file("cwd/site.toml", "[permissions]\npreset = \"read-only\"\n");
+    let preset = |arguments: &[&str], variable: Option<&str>| {
+        let mut launch = launch(&place, &[&["permissions", "--json"], arguments].concat());
+        if let Some(value) = variable {
+            launch = launch.env("TRANSOM_PERMISSIONS__PRESET", value);
+        }
+        let finished = launch.run("");
+        assert_eq!(finished.code, 0, "{finished:?}");
+        let shown: Value = serde_json::from_str(&finished.stdout).expect("JSON");
+        shown["preset"].as_str().expect("a preset").to_owned()
+    };
+    let base = ["--manifest", "base.toml"];
+    let both = ["--manifest", "base.toml", "--manifest", "site.toml"];
+    assert_eq!(preset(&base, None), "workspace-write");
+    assert_eq!(preset(&both, None), "read-only");
+    assert_eq!(preset(&both, Some("danger-full-access")), "danger-full-access");
+    let said = [&both[..], &["--set", "permissions.preset=workspace-write"]].concat();
+    assert_eq!(preset(&said, Some("danger-full-access")), "workspace-write");
+}
+
+#[test]
+fn a_preset_is_set_of_a_session_and_a_value_of_a_manifest() {
+    // P-34.
+    let place = Place::new();
+    assert_snapshot!(shown(&place, &["permissions", "--set", "read-only"]), @"
+    exit 1
+    stderr: transom: `--set read-only` names a preset; say with `--session` of which session, or write `--set key=value`
+    ");
+    for more in [["--set", "model.provider=scripted"], ["--manifest", "m.toml"], ["--tool", "bash"]]
+    {
+        let live = ["permissions", "--session", "s", "--set", "read-only"];
+        let said = shown(&place, &[&live[..], &more].concat());
+        let expected = "asks the host that runs; leave out whatever is about another deployment";
+        assert!(said.starts_with("exit 1\n") && said.trim_end().ends_with(expected), "{said}");
+    }
+    let nobody = shown(&place, &["permissions", "--session", "s", "--set", "read-only"]);
+    assert!(nobody.contains("no host answers at "), "{nobody}");
+}

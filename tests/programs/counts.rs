@@ -15,7 +15,7 @@ struct Counts {
 }
 
 fn prefix(setup: &Setup) -> String {
-    setup.options.contains("loud").then(|| "loud ".to_owned()).unwrap_or_default()
+    if setup.options.contains("loud") { "loud ".to_owned() } else { String::new() }
 }
 
 impl Machine for Counts {

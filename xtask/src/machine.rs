@@ -39,6 +39,20 @@ pub const PYTHON: Need = Need {
     packages: &["python3", "python3-venv"],
 };
 
+pub const JQ: Need = Need {
+    name: "jq",
+    why: "the commands of the pages are tests",
+    probe: &["jq", "--version"],
+    packages: &["jq"],
+};
+
+pub const GIT: Need = Need {
+    name: "git",
+    why: "confined commands of the tests commit",
+    probe: &["git", "--version"],
+    packages: &["git"],
+};
+
 pub const NODE: Need = Need {
     name: "node",
     why: "the published TypeScript client is a test",

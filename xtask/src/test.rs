@@ -32,7 +32,14 @@ pub struct Extent {
 pub fn test(workspace: &Workspace, extent: Extent, arguments: &[String]) -> Result<()> {
     let mut phases = Phases::default();
     phases.demand("what the tests need", || {
-        machine::ensure(&[machine::C_COMPILER, machine::PYTHON, machine::NODE, machine::NPM])
+        machine::ensure(&[
+            machine::C_COMPILER,
+            machine::PYTHON,
+            machine::NODE,
+            machine::NPM,
+            machine::JQ,
+            machine::GIT,
+        ])
     })?;
     if extent.ci {
         phases.attempt("format", || format(workspace));

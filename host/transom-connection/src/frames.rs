@@ -83,11 +83,17 @@ struct Frames {
     state: State,
 }
 
+/// The one request that is withdrawn with its connection and may be pending for as long as a turn takes.
+const WAIT: &str = "session/wait";
+
 /// All that is remembered. Bounded by `pending-requests-max`, which the connection enforces.
 #[derive(Default, Serialize, Deserialize)]
 struct State {
     /// Ids of the peer's requests without an answer.
     asking: BTreeSet<String>,
+    /// Ids of the peer's waits without an answer: nobody is held up by them (decision 0005).
+    #[serde(default)]
+    waiting: BTreeSet<String>,
     /// Ids of the host's requests without an answer, with their names.
     asked: BTreeMap<String, String>,
     /// Why the connection ends as soon as every request of the peer is answered.
@@ -139,12 +145,15 @@ impl Frames {
         match (frame.kind, &frame.id) {
             (FrameKind::Notice, _) => out.push(Output::Frame(frame)),
             (FrameKind::Request, Some(id)) => {
-                if !self.state.asking.insert(id.to_string()) {
+                let State { asking, waiting, .. } = &mut self.state;
+                if asking.contains(id.as_str()) || waiting.contains(id.as_str()) {
                     return malformed(
                         out,
                         &format!("the request id {:?} is still pending", id.as_str()),
                     );
                 }
+                let asked = if &*frame.name == WAIT { waiting } else { asking };
+                asked.insert(id.to_string());
                 match &self.state.leaving {
                     None => out.push(Output::Frame(frame)),
                     Some(why) => {
@@ -177,6 +186,7 @@ impl Frames {
                 }
                 FrameKind::Reply | FrameKind::Failure => {
                     self.state.asking.remove(id.as_str());
+                    self.state.waiting.remove(id.as_str());
                 }
                 FrameKind::Notice => {}
             }
@@ -190,12 +200,16 @@ impl Frames {
         self.close_when_done(out);
     }
 
-    fn close_when_done(&self, out: &mut Vec<Output>) {
-        if let Some(why) = &self.state.leaving
-            && self.state.asking.is_empty()
-        {
-            close(out, why.clone());
+    fn close_when_done(&mut self, out: &mut Vec<Output>) {
+        let Some(why) = self.state.leaving.clone().filter(|_| self.state.asking.is_empty()) else {
+            return;
+        };
+        let failure = Failure::new(Code::ShuttingDown, why.as_str());
+        for id in std::mem::take(&mut self.state.waiting) {
+            let wait = Frame::request(WAIT, None, id.as_str().into(), "{}");
+            put(out, print(&Frame::failure(&wait, &failure)));
         }
+        close(out, why);
     }
 }
 

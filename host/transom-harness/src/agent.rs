@@ -87,6 +87,9 @@ pub struct Agent {
     inbox: Inbox,
     route: Route,
     cwd: Option<String>,
+    /// Where `cwd` really stood when the session was given it. Confined commands may have moved it since, so it is
+    /// looked for once and held.
+    root: Option<String>,
     config: Arc<AgentConfig>,
     chance: Chance,
     activity: Activity,
@@ -129,6 +132,7 @@ impl Agent {
     pub fn new(header: Header, route: Route, config: Arc<AgentConfig>, chance: Chance) -> Agent {
         Agent {
             cwd: header.cwd.clone(),
+            root: None,
             log: Log::new(header),
             inbox: Inbox::default(),
             route,
@@ -162,8 +166,35 @@ impl Agent {
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
         let Restored { log, inbox, cwd, closers } = restore(header.clone(), events, now)?;
-        let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
+        let mut agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
+        agent.keep_effort();
         Ok((agent, closers))
+    }
+
+    /// An effort that somebody chose for the model that still answers is kept (L-36).
+    fn keep_effort(&mut self) {
+        if let Some(effort) = &self.log.effort
+            && self.route.reasoning_effort.is_none()
+            && self.route.provider.as_ref() == Some(&effort.provider)
+            && self.route.model.as_ref() == Some(&effort.model)
+        {
+            self.route.reasoning_effort = Some(effort.effort.clone());
+        }
+    }
+
+    /// Names for what is asked of the driver begin behind those of every earlier life of the id, so that a late answer
+    /// to one of those is nobody's. `life` is new for each.
+    pub fn begin_life(&mut self, life: u64) {
+        self.tokens = life << 32;
+    }
+
+    /// Goes on with the provider and the model that the log names last, if it names any.
+    pub fn keep_route(&mut self) {
+        if let Some((provider, model, _)) = &self.log.request_context {
+            self.route.provider = Some(provider.clone());
+            self.route.model = Some(model.clone());
+            self.keep_effort();
+        }
     }
 
     /// A new session that begins with events of another (L-11). `header` has its parent and `seed_length`, which is the
@@ -226,6 +257,18 @@ impl Agent {
     /// The directory that tools of this session work in.
     pub fn cwd(&self) -> Option<&str> {
         self.cwd.as_deref()
+    }
+
+    /// The workspace root (P-5), without links. `None`: the directory was not there when the session was given it; what
+    /// confines a call then looks for it at the first one.
+    pub fn root(&self) -> Option<&str> {
+        self.root.as_deref()
+    }
+
+    /// Holds fast where the directory of a session that is about to be published really stands. From then on only
+    /// `set_directory` changes it.
+    pub fn pin_root(&mut self, root: Option<String>) {
+        self.root = root;
     }
 
     /// The route that the next step will ask for.
@@ -322,12 +365,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Changes the directory of later tool calls and tells the model (S-63). `cwd` is absolute.
+    /// Changes the directory of later tool calls and tells the model (S-63). `cwd` is absolute, and `root` is where it
+    /// was just found to stand, without links.
     pub fn set_directory(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         cwd: &str,
+        root: &str,
     ) -> Result<(), Failure> {
         let text = format!("The working directory is now {cwd}");
         let summary = Some(format!("working directory: {cwd}"));
@@ -341,6 +386,7 @@ impl Agent {
         self.accepts(&message)?;
         out.push(Effect::Append(self.log.append(now, &Data::WorkingDirectoryChange { cwd })));
         self.cwd = Some(cwd.to_owned());
+        self.root = Some(root.to_owned());
         self.send(out, now, message, Delivery::Inject)
     }
 

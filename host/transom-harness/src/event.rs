@@ -221,6 +221,11 @@ pub enum Data<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         label: Option<&'a str>,
     },
+    /// `todo/write`: what is to be done from here on; right before the result of the call that says so.
+    TodoWrite {
+        /// Items with `content` and `status`.
+        todos: &'a serde_json::Value,
+    },
     /// `job/registered`: a call has started a job; right before its result (P-78).
     JobRegistered {
         /// `<kind>-<n>`.
@@ -276,6 +281,7 @@ impl Data<'_> {
             Data::ApprovalAsked { .. } => "approval/asked",
             Data::ApprovalDecided { .. } => "approval/decided",
             Data::SubagentDescriptor { .. } => "subagent/descriptor",
+            Data::TodoWrite { .. } => "todo/write",
             Data::JobRegistered { .. } => "job/registered",
             Data::JobSettled { .. } => "job/settled",
             Data::EndSeed {} => "session/end-seed",

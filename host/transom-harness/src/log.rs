@@ -32,12 +32,22 @@ pub struct Log {
     pub(crate) resumed: bool,
     /// Provider, model and window of the last `request/context`.
     pub(crate) request_context: Option<(String, String, Option<u64>)>,
+    /// The effort of the last stored `request/header`, where it was not the provider's default.
+    pub(crate) effort: Option<Effort>,
     /// The settings that the log holds (P-2).
     pub(crate) knobs: Knobs,
     /// Where the last runtime context stands, and what it says; empty where it says that none applies (L-96).
     pub(crate) context: Option<(u64, String)>,
     /// Jobs as the log has them, oldest first (P-78).
     pub(crate) jobs: Vec<JobRecord>,
+}
+
+/// How hard a model was to think, and which (L-36).
+#[derive(Debug, Clone)]
+pub(crate) struct Effort {
+    pub(crate) provider: String,
+    pub(crate) model: String,
+    pub(crate) effort: String,
 }
 
 /// A message on the surface and the event that put it there.
@@ -108,6 +118,7 @@ impl Log {
             has_header: false,
             resumed: false,
             request_context: None,
+            effort: None,
             knobs: Knobs::default(),
             context: None,
             jobs: Vec::new(),

@@ -144,6 +144,8 @@ pub struct ToolCall {
     pub session: SessionId,
     /// The directory of shell and file tools; absolute.
     pub cwd: Option<String>,
+    /// The workspace root: where `cwd` really stood when the session was given it (P-5). `None`: it was not there then.
+    pub root: Option<String>,
     /// Chosen by the model provider; pairs call and result.
     pub call_id: String,
     /// As the model wrote it; there may be no such tool.
@@ -214,6 +216,8 @@ pub struct ToolOutcome {
     pub concludes: bool,
     /// The job that runs on behind the result.
     pub job: Option<StartedJob>,
+    /// The session's list of what is to be done, if the call has replaced it: items with `content` and `status`.
+    pub todos: Option<Box<Value>>,
 }
 
 /// Which error of the harness a result stands for (L-55).
@@ -235,6 +239,7 @@ impl ToolOutcome {
             meta: None,
             concludes: false,
             job: None,
+            todos: None,
         }
     }
 
@@ -249,6 +254,7 @@ impl ToolOutcome {
             meta: None,
             concludes: false,
             job: None,
+            todos: None,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     header::Header,
     inbox::Inbox,
     jobs::{JobCause, JobKind, JobRecord, JobStatus, notice},
-    log::{Log, ReplaceError},
+    log::{Effort, Log, ReplaceError},
     message::{CONTEXT_PLUGIN, Message, Role, Source},
     permissions::Outcome,
     ports::ToolErrorCode,
@@ -193,6 +193,42 @@ struct Context {
 }
 
 #[derive(Deserialize)]
+struct Requested {
+    header: StoredHeader,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredHeader {
+    config: StoredConfig,
+    #[serde(default)]
+    adapter_defaults: StoredDefaults,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredConfig {
+    provider: String,
+    model: String,
+    reasoning_effort: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredDefaults {
+    #[serde(default)]
+    reasoning_effort: bool,
+}
+
+impl StoredHeader {
+    fn chosen_effort(self) -> Option<Effort> {
+        let StoredConfig { provider, model, reasoning_effort } = self.config;
+        let effort = reasoning_effort.filter(|_| !self.adapter_defaults.reasoning_effort)?;
+        Some(Effort { provider, model, effort })
+    }
+}
+
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Registered {
     job_id: String,
@@ -363,7 +399,11 @@ impl Restored {
                 self.surface(envelope, message)?;
             }
             "session/title" => self.log.titled = true,
-            "request/header" => self.log.has_header = true,
+            "request/header" => {
+                let Requested { header } = read(envelope)?;
+                self.log.has_header = true;
+                self.log.effort = header.chosen_effort();
+            }
             "request/context" => {
                 let Context { provider, model, context_window } = read(envelope)?;
                 self.log.request_context = Some((provider, model, context_window));
@@ -383,8 +423,10 @@ impl Restored {
                 let Asked { id } = read(envelope)?;
                 open.asked.retain(|asked| *asked != id);
             }
+            // Other runtimes use the same names, perhaps in other shapes, and both are ignorable (L-19).
             "job/registered" => {
-                let Registered { job_id, kind, label, started_at } = read(envelope)?;
+                let Ok(registered) = read(envelope) else { return Ok(()) };
+                let Registered { job_id, kind, label, started_at } = registered;
                 self.log.jobs.push(JobRecord {
                     id: job_id,
                     kind,
@@ -396,7 +438,8 @@ impl Restored {
                 });
             }
             "job/settled" => {
-                let Settled { job_id, status, detail, finished_at } = read(envelope)?;
+                let Ok(settled) = read(envelope) else { return Ok(()) };
+                let Settled { job_id, status, detail, finished_at } = settled;
                 if let Some(job) = self.log.jobs.iter_mut().find(|job| job.id == job_id) {
                     job.status = status;
                     job.detail = detail;

@@ -458,7 +458,8 @@ impl Core {
 /// The directory at `path`, without links.
 fn directory(path: &str) -> Option<String> {
     let found = Path::new(path).canonicalize().ok().filter(|found| found.is_dir())?;
-    Some(found.display().to_string())
+    // It is held and compared, so an approximation of it would be of no use.
+    found.into_os_string().into_string().ok()
 }
 
 /// Claims first and looks then, so that nobody can store the session in between.

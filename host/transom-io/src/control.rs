@@ -1,21 +1,21 @@
 //! The control socket: line-framed JSON-RPC 2.0 for the operator of a running host. What is asked is read and bounded here;
 //! doing it is the program's, through [`Operator`].
 
-mod peer;
 pub mod status;
 
-use std::{fmt, path::PathBuf, process, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{UnixStream, unix::OwnedReadHalf},
     sync::watch,
-    task::JoinSet,
+    task::{JoinSet, spawn_blocking},
     time::timeout,
 };
 use tracing::{info, warn};
 use transom_framing::{Bounds, Cut, Lines};
+use transom_process::descends_from_here;
 
 use crate::{connection::told_to_stop, unix::Socket};
 
@@ -127,12 +127,11 @@ pub async fn serve<O: Operator>(socket: Socket, operator: Arc<O>, stop: watch::R
 }
 
 async fn one<O: Operator>(stream: UnixStream, operator: &O) {
-    let credentials = stream.peer_cred();
-    let child = credentials
-        .ok()
-        .and_then(|credentials| credentials.pid())
-        .and_then(|pid| u32::try_from(pid).ok())
-        .is_some_and(|pid| peer::descends(pid, process::id()));
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let child = match pid.and_then(|pid| u32::try_from(pid).ok()) {
+        Some(pid) => spawn_blocking(move || descends_from_here(pid)).await.unwrap_or(true),
+        None => false,
+    };
     let (mut reader, mut writer) = stream.into_split();
     let mut lines =
         Lines::new(Bounds { unit_bytes_max: REQUEST_BYTES_MAX, nesting_max: NESTING_MAX });

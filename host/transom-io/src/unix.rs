@@ -11,10 +11,12 @@ use std::{
 use tokio::{
     net::{UnixListener, UnixStream},
     sync::watch,
-    task::JoinSet,
+    task::{JoinSet, spawn_blocking},
     time::sleep,
 };
 use tracing::{info, warn};
+
+use transom_process::descends_from_here;
 
 use crate::{
     agents::Host,
@@ -143,7 +145,19 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 async fn one(host: &Host, door: &OpenDoor, stream: UnixStream, stop: watch::Receiver<bool>) {
     let peer = match stream.peer_cred() {
-        Ok(peer) => format!("uid {} pid {}", peer.uid(), peer.pid().unwrap_or_default()),
+        Ok(peer) => {
+            let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+            let descends = match pid {
+                Some(pid) => spawn_blocking(move || descends_from_here(pid)).await.unwrap_or(true),
+                None => false,
+            };
+            if descends {
+                // What its own tools start must not speak for the people behind a session (P-43).
+                warn!(door = %door.name, pid, "connection refused: a tool process cannot be a peer");
+                return;
+            }
+            format!("uid {} pid {}", peer.uid(), peer.pid().unwrap_or_default())
+        }
         Err(_) => "unknown".to_owned(),
     };
     let peer = PeerFacts { carrier: "unix", peer, owns_process: false };

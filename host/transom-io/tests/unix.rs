@@ -60,7 +60,7 @@ fn a_socket_leaves_its_successors_file_alone() {
 #[test]
 fn a_turn_is_shown_in_order() {
     let house = House::new(ECHO, "");
-    let mut peer = house.peer();
+    let mut peer = house::Peer::connect(&house.path);
     peer.open("main");
     peer.prompt("main", "hi");
     let frames = peer.until(idle);
@@ -169,7 +169,7 @@ fn a_peer_that_only_asks_is_not_read_for_ever() {
 #[test]
 fn an_orderly_end_closes_every_connection_and_removes_the_file() {
     let mut house = House::new(ECHO, "");
-    let mut peer = house.peer();
+    let mut peer = house::Peer::connect(&house.path);
     peer.open("main");
     house.end();
     let mut rest = Vec::new();
@@ -182,10 +182,35 @@ fn an_orderly_end_closes_every_connection_and_removes_the_file() {
 fn a_line_that_is_too_long_costs_its_line_only() {
     // S-9, limit unit-bytes-max.
     let house = House::new(ECHO, "unit-bytes-max = 1000");
-    let mut peer = house.peer();
+    let mut peer = house::Peer::connect(&house.path);
     let long = format!("{{\"kind\":\"request\",\"id\":\"1\",\"name\":\"{}\"}}\n", "x".repeat(2000));
     peer.stream.write_all(long.as_bytes()).unwrap();
     peer.ask("host/describe", None, json!({}));
     let frames = peer.until(|frame| frame["name"] == "host/describe");
     assert_eq!(frames.last().unwrap()["kind"], "reply");
+}
+
+#[test]
+fn what_the_host_has_started_is_no_peer_of_it() {
+    // P-43: whatever a tool can reach, it does not speak for the people behind a session.
+    let house = House::new(ECHO, "");
+    let code = "import socket, sys\n\
+                peer = socket.socket(socket.AF_UNIX)\n\
+                peer.connect(sys.argv[1])\n\
+                try:\n    peer.sendall(b'{\"kind\":\"request\",\"id\":\"1\",\"name\":\"host/describe\",\"body\":{}}\\n')\n    heard = peer.recv(1000)\n\
+                except OSError:\n    heard = b''\n\
+                print(len(heard))\n";
+    for wrapped in [&["python3"][..], &["setsid", "-w", "python3"]] {
+        let output = std::process::Command::new(wrapped[0])
+            .args(&wrapped[1..])
+            .args(["-c", code])
+            .arg(&house.path)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n", "{output:?}");
+    }
+    // The host's own process is none of its children.
+    let mut peer = house::Peer::connect(&house.path);
+    peer.ask("host/describe", None, json!({}));
+    assert!(peer.next().is_some());
 }

@@ -1,14 +1,14 @@
 //! What to run, checked before anything is forked. How it is forked is `fork.rs` and `spawner.rs`.
 
 use std::{
-    io,
+    fmt, io,
     os::fd::{AsRawFd, OwnedFd, RawFd},
     path::PathBuf,
     process::Stdio,
     sync::Arc,
 };
 
-use crate::{fork, host::bear};
+use crate::{fork, host::bear, mark::Mark};
 
 /// What a child reads from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,7 +21,7 @@ pub enum Stdin {
 }
 
 /// A child to be. Its standard output and error are always pipes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Command {
     /// An absolute path, or a bare name that is looked up in the child's own `PATH` (L-85).
     pub program: String,
@@ -35,6 +35,8 @@ pub struct Command {
     pub stdin: Stdin,
     /// What it has open besides input, output and error.
     pub inherited: Inherited,
+    /// By what it and its descendants can be told.
+    pub mark: Option<Mark>,
 }
 
 /// Descriptors that a child has under the numbers they have here. They stay open here as long as this does.
@@ -101,6 +103,22 @@ pub enum SpawnError {
     Closed,
 }
 
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of variables the names only: values may be secrets.
+        let names: Vec<_> = self.environment.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("arguments", &self.arguments)
+            .field("directory", &self.directory)
+            .field("environment", &names)
+            .field("stdin", &self.stdin)
+            .field("inherited", &self.inherited)
+            .field("mark", &self.mark)
+            .finish()
+    }
+}
+
 impl Command {
     /// A command without arguments, directory, environment or input.
     pub fn new(program: impl Into<String>) -> Command {
@@ -124,7 +142,7 @@ impl Command {
     }
 
     /// Starts the child from the calling thread, with whose end it dies (`fork.rs`). It announces itself at
-    /// `ear` first, and carries `mark` in its environment.
+    /// `ear` first, and carries `mark`, that of the run, besides its own.
     pub(crate) fn start(
         &self,
         ear: Option<RawFd>,
@@ -135,7 +153,7 @@ impl Command {
         command.args(&self.arguments).env_clear();
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         // Last, so that nothing else can stand for it.
-        command.envs(mark);
+        command.envs(mark).envs(self.mark.as_ref().map(Mark::variable));
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }

@@ -1,7 +1,10 @@
 //! What a child may know of the host's environment (L-83, L-84): one function for shells, MCP
 //! servers and other agents alike. Where the variables come from is the caller's business.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 /// Parts of names, in upper case, that speak of secrets: those of L-83, then those of L-84.
 const SECRET_PARTS: [&str; 10] = [
@@ -21,13 +24,24 @@ const SECRET_PARTS: [&str; 10] = [
 const OWN_PREFIXES: [&str; 2] = ["DSH_", "TRANSOM_"];
 
 /// The environment of one child.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Environment {
     /// Everything the child gets, sorted by name.
     pub variables: Vec<(String, String)>,
     /// Names of the parent that the child does not get because they look secret or are the host's
     /// own; sorted. Never values.
     pub withheld: Vec<String>,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Names only: values may be secrets.
+        let names: Vec<_> = self.variables.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Environment")
+            .field("variables", &names)
+            .field("withheld", &self.withheld)
+            .finish()
+    }
 }
 
 /// Whether the name of a variable alone keeps it from children.

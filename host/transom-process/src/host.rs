@@ -4,12 +4,18 @@
 use std::{
     collections::BTreeSet,
     io,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
 };
 
 use nix::{
     sys::{
         prctl::{set_child_subreaper, set_dumpable},
+        signal::{Signal, kill},
         wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid},
     },
     unistd::{Pid, getpid},
@@ -20,7 +26,16 @@ use tokio::{
     task::spawn_blocking,
 };
 
-use crate::{confine::system, stat::processes};
+use crate::{
+    confine::system,
+    stat::{Stat, processes},
+};
+
+/// Whether everything that this process has started stays below it.
+static ADOPTS: AtomicBool = AtomicBool::new(false);
+
+/// Between two looks at processes that were killed.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Children that somebody here waits for. One list for the process, because adopting is a matter of the process, too.
 static KNOWN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
@@ -42,6 +57,7 @@ pub fn adopt_orphans(runtime: &Handle) -> io::Result<()> {
     let _entered = runtime.enter();
     let mut ends = signal(SignalKind::child())?;
     set_child_subreaper(true)?;
+    ADOPTS.store(true, Ordering::Release);
     runtime.spawn(async move {
         while ends.recv().await.is_some() {
             // Looking at all processes takes milliseconds. It fails only while the runtime shuts down.
@@ -49,6 +65,54 @@ pub fn adopt_orphans(runtime: &Handle) -> io::Result<()> {
         }
     });
     Ok(())
+}
+
+/// Kills everything that this process has started, however far it has wandered, and waits until it is gone, at most so
+/// long. To be called by a host that takes over what its commands leave behind, when it ends: nothing can be started
+/// afterwards. Blocks.
+pub fn end_descendants(patience: Duration) {
+    if !ADOPTS.load(Ordering::Acquire) {
+        return;
+    }
+    let deadline = Instant::now() + patience;
+    loop {
+        let processes = processes();
+        let living: Vec<_> = processes
+            .iter()
+            .filter(|(process, stat)| !stat.is_dead() && is_below(*process, &processes))
+            .collect();
+        if living.is_empty() || Instant::now() >= deadline {
+            return;
+        }
+        for (process, _) in living {
+            // One that has ended meanwhile is what is wanted; one of another user cannot be helped.
+            let _ = kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL);
+        }
+        // Nobody tells of the ends of grandchildren. Repeated, because a fork may have slipped past the look.
+        thread::park_timeout(PAUSE);
+    }
+}
+
+/// Whether a process can be one that this one has started: it descends from it, unless orphans go elsewhere.
+pub(crate) fn is_below(process: u32, processes: &[(u32, Stat)]) -> bool {
+    if !ADOPTS.load(Ordering::Acquire) {
+        return true;
+    }
+    let own = getpid().as_raw().cast_unsigned();
+    let parent = |number: u32| {
+        let found = processes.iter().find(|(process, _)| *process == number);
+        found.map(|(_, stat)| stat.parent)
+    };
+    let mut above = parent(process);
+    // A list that was made while numbers changed hands could go round in circles.
+    for _ in 0..processes.len() {
+        match above {
+            Some(number) if number == own => return true,
+            Some(number) => above = parent(number),
+            None => return false,
+        }
+    }
+    false
 }
 
 /// Starts a child that somebody will wait for. It is known before it can be mistaken for an orphan.

@@ -7,7 +7,7 @@ use std::{
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Seek, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use nix::{
@@ -38,6 +38,15 @@ pub struct Leftovers {
     boot: String,
     /// Groups that were started and not ended, with the start of their leaders.
     groups: BTreeMap<u32, u64>,
+}
+
+/// What came of looking for what earlier runs have left behind.
+#[derive(Debug, Default)]
+pub struct Sweep {
+    /// What was ended.
+    pub ended: Vec<Swept>,
+    /// What kept this from being the whole. The notes it speaks of are left where they are.
+    pub failures: Vec<io::Error>,
 }
 
 /// A group that was found and ended.
@@ -118,31 +127,60 @@ impl Leftovers {
     }
 }
 
-/// Ends what earlier runs on this home have left behind, and says what that was.
-pub fn sweep(home: &Path) -> io::Result<Vec<Swept>> {
-    let entries = match fs::read_dir(home.join(DIRECTORY)) {
+/// Ends what earlier runs on this home have left behind, and says what that was. What cannot be read keeps nothing else
+/// from being ended.
+pub fn sweep(home: &Path) -> Sweep {
+    let mut swept = Sweep::default();
+    let directory = home.join(DIRECTORY);
+    let entries = match fs::read_dir(&directory) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                swept.failures.push(about(&directory, &error));
+            }
+            return swept;
+        }
     };
-    let mut swept = Vec::new();
     for entry in entries {
-        let entry = entry?;
-        let name = entry.file_name();
-        let Some(run) = name.to_str().filter(|run| !run.starts_with('.')) else { continue };
-        let file = File::open(entry.path())?;
-        match file.try_lock() {
-            Ok(()) => swept.extend(sweep_run(&entry.path(), run)?),
-            // That run is alive.
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error),
+        let path = match entry {
+            Ok(entry) => entry.path(),
+            Err(error) => {
+                swept.failures.push(about(&directory, &error));
+                continue;
+            }
+        };
+        match sweep_notes(&path) {
+            Ok(ended) => swept.ended.extend(ended),
+            // Another host has found it at the same moment.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => swept.failures.push(about(&path, &error)),
         }
     }
-    Ok(swept)
+    swept
+}
+
+fn about(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("\"{}\": {error}", path.display()))
+}
+
+fn sweep_notes(path: &Path) -> io::Result<Vec<Swept>> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let Some(run) = name.filter(|run| !run.starts_with('.')) else { return Ok(Vec::new()) };
+    // What is no file of notes must not be waited for.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("this is no file of notes; remove it"));
+    }
+    match file.try_lock() {
+        Ok(()) => sweep_run(path, run),
+        // That run is alive.
+        Err(TryLockError::WouldBlock) => Ok(Vec::new()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 /// Ends what one dead run has left behind. The caller holds its notes.
-fn sweep_run(notes: &PathBuf, run: &str) -> io::Result<Vec<Swept>> {
+fn sweep_run(notes: &Path, run: &str) -> io::Result<Vec<Swept>> {
     let text = fs::read_to_string(notes)?;
     let mut swept = Vec::new();
     // Nothing survives a restart of the machine.

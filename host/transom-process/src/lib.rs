@@ -3,6 +3,7 @@
 //!
 //! The environment is an argument; nothing here reads the host's own.
 
+mod ancestry;
 mod capture;
 mod command;
 mod confine;
@@ -11,6 +12,7 @@ mod fork;
 mod guard;
 mod host;
 mod leftover;
+mod mark;
 mod places;
 mod process;
 mod spawner;
@@ -21,6 +23,7 @@ mod tests;
 mod tree;
 
 pub use crate::{
+    ancestry::descends_from_here,
     capture::{Capture, Captured, Observer},
     command::{Command, Inherited, SpawnError, Stdin},
     confine::{
@@ -32,12 +35,13 @@ pub use crate::{
         report::{Enforcement, Gap, Reach, Report},
     },
     environment::{Environment, is_withheld, scrub},
-    host::{adopt_orphans, protect_host},
-    leftover::{Leftovers, Swept, sweep},
+    host::{adopt_orphans, end_descendants, protect_host},
+    leftover::{Leftovers, Sweep, Swept, sweep},
+    mark::Mark,
     places::{Confinement, Network, Places},
     process::{Exit, Process},
     spawner::Spawner,
     spill::{Spill, SpillDirectory, SpillLimits, Spilled},
-    tree::{Ending, Tree},
+    tree::{Ending, Tree, end_all, signal_all, terminate_all},
 };
 pub use nix::sys::signal::Signal;

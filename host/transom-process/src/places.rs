@@ -11,6 +11,8 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
     path::{Component, Path, PathBuf},
+    process,
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 use nix::unistd::geteuid;
@@ -33,6 +35,12 @@ const SHARED: &str = "/tmp";
 
 /// Writable in every session that may write, whatever is said of temporary directories (P-44).
 const SHARED_MEMORY: &str = "/dev/shm";
+
+/// How the names of directories begin that are only to be removed.
+const ASIDE: &str = ".removed-";
+
+/// How many such names are tried.
+const ASIDE_MAX: u32 = 1_000;
 
 /// What file systems allow for one name.
 const NAME_BYTES_MAX: usize = 255;
@@ -223,14 +231,50 @@ impl Confinement {
         fs::canonicalize(&path).map(Some)
     }
 
-    /// Removes a session's own directory with all that is in it. Links in it are removed, not followed.
-    pub fn remove_own(&self, session: &str) {
-        let Some(path) = self.own_directory(session) else { return };
-        match removal::remove(&path) {
+    /// Takes a session's own directory out of the way, so that the session can be given a new one at once. Gives where
+    /// it is now, for [`Confinement::remove`].
+    pub fn set_aside(&self, session: &str) -> Option<PathBuf> {
+        static COUNT: AtomicU64 = AtomicU64::new(1);
+        let (run, path) = (self.run.as_ref()?, self.own_directory(session)?);
+        for _ in 0..ASIDE_MAX {
+            // No session's directory has a name like this.
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let aside = run.join(format!("{ASIDE}{}-{number}", process::id()));
+            match fs::rename(&path, &aside) {
+                Ok(()) => return Some(aside),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+                // Left behind by another host whose number was the same.
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+                    ) => {}
+                Err(error) => {
+                    tracing::warn!(path = %path.display(), %error, "a session's directory is left behind");
+                    return None;
+                }
+            }
+        }
+        None
+    }
+
+    /// Removes a directory that was set aside, with all that is in it. Links in it are removed, not followed.
+    pub fn remove(aside: &Path) {
+        match removal::remove(aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %path.display(), %error, "a session's directory is left behind");
+                tracing::warn!(path = %aside.display(), %error, "a session's directory is left behind");
             }
             _ => {}
+        }
+    }
+
+    /// Removes what earlier hosts had set aside and not removed.
+    pub fn remove_set_aside(&self) {
+        let entries = self.run.iter().filter_map(|run| fs::read_dir(run).ok()).flatten().flatten();
+        for entry in entries {
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(ASIDE)) {
+                Confinement::remove(&entry.path());
+            }
         }
     }
 }

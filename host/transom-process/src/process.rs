@@ -2,7 +2,10 @@
 
 use std::{io, os::unix::process::ExitStatusExt, process::ExitStatus};
 
-use nix::{sys::signal::Signal, unistd::Pid};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use crate::{command::SpawnError, spawner::Spawner, tree::Tree};
@@ -16,7 +19,7 @@ pub enum Exit {
     Signal(i32),
 }
 
-/// A running child. Dropping it kills whatever is left of its tree.
+/// A running child. Dropping it kills whatever is left of its tree: its group at once, what has left that shortly after.
 #[derive(Debug)]
 pub struct Process {
     /// Its input, if that was to be a pipe. Dropping it is the end of input.
@@ -64,8 +67,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.tree.signal(Signal::SIGKILL);
-        self.spawner.gone(self.id);
+        // Not waited for yet, so that the number is still its own.
+        if self.child.id().is_some()
+            && let Ok(group) = i32::try_from(self.id)
+        {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+        self.spawner.bury(self.id, self.tree());
     }
 }
 

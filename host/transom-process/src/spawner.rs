@@ -11,6 +11,7 @@ use std::{
     thread,
 };
 
+use nix::sys::signal::Signal;
 use tokio::{runtime::Handle, sync::oneshot};
 
 use crate::{
@@ -18,6 +19,7 @@ use crate::{
     guard::Guard,
     leftover::Leftovers,
     process::Process,
+    tree::Tree,
 };
 
 /// How many children may wait to be born. A birth takes about a millisecond, so that a longer queue
@@ -32,10 +34,14 @@ pub struct Spawner {
     leftovers: Option<Arc<Mutex<Leftovers>>>,
 }
 
-struct Request {
-    command: Command,
-    spawner: Spawner,
-    reply: oneshot::Sender<Result<Process, SpawnError>>,
+enum Request {
+    Birth {
+        command: Command,
+        spawner: Spawner,
+        reply: oneshot::Sender<Result<Process, SpawnError>>,
+    },
+    /// Nobody wants this group any more.
+    Burial { group: u32, tree: Tree, spawner: Spawner },
 }
 
 impl Spawner {
@@ -63,7 +69,7 @@ impl Spawner {
     /// Starts a child. If the caller loses interest meanwhile, the child is killed.
     pub async fn spawn(&self, command: Command) -> Result<Process, SpawnError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request { command, spawner: self.clone(), reply };
+        let request = Request::Birth { command, spawner: self.clone(), reply };
         self.requests.try_send(request).map_err(|error| match error {
             mpsc::TrySendError::Full(_) => SpawnError::Overloaded(WAITING_MAX),
             mpsc::TrySendError::Disconnected(_) => SpawnError::Closed,
@@ -71,8 +77,19 @@ impl Spawner {
         answer.await.unwrap_or(Err(SpawnError::Closed))
     }
 
+    /// Ends what is left of a group, away from whoever drops it: that takes a look at all processes.
+    pub(crate) fn bury(&self, group: u32, tree: Tree) {
+        let request = Request::Burial { group, tree, spawner: self.clone() };
+        match self.requests.try_send(request) {
+            Ok(()) => {}
+            Err(mpsc::TrySendError::Full(request) | mpsc::TrySendError::Disconnected(request)) => {
+                request.perform();
+            }
+        }
+    }
+
     /// Nothing of this group is left.
-    pub(crate) fn gone(&self, group: u32) {
+    fn gone(&self, group: u32) {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).release(group);
         if let Some(mut leftovers) = self.leftovers() {
             leftovers.forget(group);
@@ -113,15 +130,29 @@ impl fmt::Debug for Spawner {
 
 fn run(runtime: &Handle, inbox: &mpsc::Receiver<Request>) {
     let _entered = runtime.enter();
-    while let Ok(Request { command, spawner, reply }) = inbox.recv() {
-        // The runtime panics when it is asked for pipes while it shuts down.
-        let child = catch_unwind(AssertUnwindSafe(|| spawner.start(&command)));
-        let result = child.unwrap_or(Err(SpawnError::Closed)).and_then(|child| {
-            let process = Process::new(child, spawner.clone())?;
-            spawner.watch(process.id());
-            Ok(process)
-        });
-        // Where nobody waits any more, dropping the process ends it.
-        drop(reply.send(result));
+    while let Ok(request) = inbox.recv() {
+        request.perform();
+    }
+}
+
+impl Request {
+    fn perform(self) {
+        match self {
+            Request::Birth { command, spawner, reply } => {
+                // The runtime panics when it is asked for pipes while it shuts down.
+                let child = catch_unwind(AssertUnwindSafe(|| spawner.start(&command)));
+                let result = child.unwrap_or(Err(SpawnError::Closed)).and_then(|child| {
+                    let process = Process::new(child, spawner.clone())?;
+                    spawner.watch(process.id());
+                    Ok(process)
+                });
+                // Where nobody waits any more, dropping the process ends it.
+                drop(reply.send(result));
+            }
+            Request::Burial { group, tree, spawner } => {
+                tree.signal(Signal::SIGKILL);
+                spawner.gone(group);
+            }
+        }
     }
 }

@@ -52,7 +52,12 @@ struct Shared {
     /// The directory itself, whatever stands at its path by now: a confined command that may write beside it could put
     /// a link there, and whoever followed that would write where the command may not.
     open: Mutex<fs::File>,
+    /// Whether it may be made anew here where it is missing.
+    is_ours: bool,
     limits: SpillLimits,
+    /// Bytes in all directories of this budget.
+    budget: Arc<AtomicU64>,
+    /// Those in this one.
     bytes: AtomicU64,
     next: AtomicU64,
 }
@@ -62,6 +67,8 @@ struct Shared {
 pub struct Spill {
     directory: SpillDirectory,
     label: String,
+    /// The file is to be called as the label says, if nothing else is.
+    is_named: bool,
     file: Option<(PathBuf, File)>,
     written: u64,
     missing: u64,
@@ -82,16 +89,43 @@ impl SpillDirectory {
     pub fn create(path: impl Into<PathBuf>, limits: SpillLimits) -> io::Result<SpillDirectory> {
         let path = path.into();
         let open = Mutex::new(open_private(&path)?);
+        let (budget, bytes, next) = (Arc::default(), AtomicU64::new(0), AtomicU64::new(1));
+        let is_ours = true;
+        let shared = Shared { path, open, is_ours, limits, budget, bytes, next };
+        Ok(SpillDirectory { shared: Arc::new(shared) })
+    }
+
+    /// Another directory on the same budget, which must be there. What is in it when the last handle on it goes counts
+    /// no longer: whoever has made it removes it.
+    pub fn beside(&self, path: impl Into<PathBuf>) -> io::Result<SpillDirectory> {
+        let path = path.into();
+        let open = Mutex::new(open_existing(&path)?);
+        let (limits, budget) = (self.shared.limits, self.shared.budget.clone());
         let (bytes, next) = (AtomicU64::new(0), AtomicU64::new(1));
-        Ok(SpillDirectory { shared: Arc::new(Shared { path, open, limits, bytes, next }) })
+        let shared = Shared { path, open, is_ours: false, limits, budget, bytes, next };
+        Ok(SpillDirectory { shared: Arc::new(shared) })
     }
 
     /// A place for one stream. The label becomes part of the file's name.
     pub fn spill(&self, label: &str) -> Spill {
+        self.spill_as(label, false)
+    }
+
+    /// A place for one stream whose file can be found by the label: it is called `<label>.txt`, unless something is.
+    pub fn spill_named(&self, label: &str) -> Spill {
+        self.spill_as(label, true)
+    }
+
+    /// Its path, as it was given.
+    pub fn path(&self) -> &Path {
+        &self.shared.path
+    }
+
+    fn spill_as(&self, label: &str, is_named: bool) -> Spill {
         let label =
             label.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
         let label = label.take(80).collect();
-        Spill { directory: self.clone(), label, file: None, written: 0, missing: 0 }
+        Spill { directory: self.clone(), label, is_named, file: None, written: 0, missing: 0 }
     }
 
     /// Removes a file made here and gives its bytes back to the budget.
@@ -113,7 +147,8 @@ impl SpillDirectory {
     fn directory(&self) -> io::Result<MutexGuard<'_, fs::File>> {
         let mut open = self.shared.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.metadata()?.nlink() == 0 {
-            *open = open_private(&self.shared.path)?;
+            let reopen = if self.shared.is_ours { open_private } else { open_existing };
+            *open = reopen(&self.shared.path)?;
         }
         Ok(open)
     }
@@ -124,10 +159,14 @@ impl SpillDirectory {
         Ok(openat(&*directory, name, flags, Mode::S_IRUSR | Mode::S_IWUSR)?)
     }
 
-    async fn open(&self, label: &str) -> io::Result<(PathBuf, File)> {
-        for _ in 0..NAMES_MAX {
-            let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
-            let name = format!("{number}.{label}.txt");
+    async fn open(&self, label: &str, is_named: bool) -> io::Result<(PathBuf, File)> {
+        for attempt in 0..NAMES_MAX {
+            let name = if is_named && attempt == 0 {
+                file_name(label)
+            } else {
+                let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
+                format!("{number}.{}", file_name(label))
+            };
             let (directory, made) = (self.clone(), name.clone());
             // Joining fails only while the runtime shuts down.
             let made = tokio::task::spawn_blocking(move || directory.make(&made)).await;
@@ -147,23 +186,47 @@ impl SpillDirectory {
     fn take(&self, wanted: u64) -> u64 {
         let mut taken = 0;
         // The closure always answers, so the update cannot fail.
-        let _ = self.shared.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bytes| {
+        let _ = self.shared.budget.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bytes| {
             taken = self.shared.limits.total_bytes_max.saturating_sub(bytes).min(wanted);
             Some(bytes + taken)
         });
+        self.shared.bytes.fetch_add(taken, Ordering::AcqRel);
         taken
     }
 
     fn give_back(&self, count: u64) {
-        let _ = self.shared.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, |bytes| {
-            Some(bytes.saturating_sub(count))
-        });
+        // A command may have made a file here longer than it was written.
+        let count = count.min(lower(&self.shared.bytes, count));
+        lower(&self.shared.budget, count);
     }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        lower(&self.budget, self.bytes.load(Ordering::Acquire));
+    }
+}
+
+/// Lowers a count, at most to nothing; gives what it was.
+fn lower(count: &AtomicU64, by: u64) -> u64 {
+    let update = |bytes: u64| Some(bytes.saturating_sub(by));
+    // The closure always answers.
+    count.fetch_update(Ordering::AcqRel, Ordering::Acquire, update).unwrap_or_default()
+}
+
+/// What the file of a named spill is called; others have a number before it.
+fn file_name(label: &str) -> String {
+    format!("{label}.txt")
 }
 
 /// Makes a directory where it is missing, and private where it is not.
 fn open_private(path: &Path) -> io::Result<fs::File> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    open_existing(path)
+}
+
+/// Makes a directory private.
+fn open_existing(path: &Path) -> io::Result<fs::File> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
     let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(path);
     let directory = opened.map_err(|error| match error.raw_os_error() {
@@ -204,7 +267,7 @@ impl Spill {
         }
         let (path, mut file) = match self.file.take() {
             Some(open) => open,
-            None => self.directory.open(&self.label).await?,
+            None => self.directory.open(&self.label, self.is_named).await?,
         };
         let result = async {
             file.write_all(bytes).await?;

@@ -1,9 +1,11 @@
 //! A child with all its descendants: signalling them, and proving that none is left.
 //!
-//! The tree is everything in the session that the child leads. A descendant that starts a session
-//! of its own has left the tree, as daemons do.
+//! The tree is everything in the session that the child leads, and what carries the tree's mark, if it has one. A
+//! descendant that starts a session of its own, as daemons do, is found by the mark alone.
 
 use std::{
+    cell::OnceCell,
+    fs,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -16,11 +18,18 @@ use nix::{
     sys::signal::{Signal, kill, killpg},
     unistd::Pid,
 };
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep, timeout_at},
+};
 
-use crate::stat::processes;
+use crate::{
+    host::is_below,
+    mark::Mark,
+    stat::{Stat, processes},
+};
 
-/// The first pause between two looks at a tree that is to end; it doubles up to [`PAUSE_MAX`].
+/// The first pause between two looks at trees that are to end; it doubles up to [`PAUSE_MAX`].
 /// Nothing tells when a group becomes empty, so it has to be looked at.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -32,12 +41,13 @@ const KILLED_MS_MAX: Duration = Duration::from_millis(2_000);
 /// A handle on a tree. It goes on working, without effect, when the tree is gone.
 #[derive(Debug, Clone)]
 pub struct Tree {
-    shared: Arc<Shared>,
+    leader: Option<Arc<Leader>>,
+    mark: Option<Mark>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    leader: Pid,
+struct Leader {
+    process: Pid,
     /// Proven once, believed for ever: afterwards the number may be somebody else's.
     gone: AtomicBool,
 }
@@ -55,103 +65,197 @@ pub enum Ending {
     Survived,
 }
 
-struct Member {
-    process: Pid,
-    group: Pid,
-}
-
 impl Tree {
     pub(crate) fn new(leader: Pid) -> Tree {
-        Tree { shared: Arc::new(Shared { leader, gone: AtomicBool::new(false) }) }
+        let leader = Leader { process: leader, gone: AtomicBool::new(false) };
+        Tree { leader: Some(Arc::new(leader)), mark: None }
+    }
+
+    /// Everything that carries a mark, whoever has started it.
+    pub fn marked(mark: Mark) -> Tree {
+        Tree { leader: None, mark: Some(mark) }
+    }
+
+    /// The same tree, and whatever carries a mark belongs to it.
+    pub fn with_marked(self, mark: Mark) -> Tree {
+        Tree { mark: Some(mark), ..self }
     }
 
     /// Whether nothing of the tree runs any more. What is dead but not yet reaped does not count:
-    /// who reaps orphans, and when, is beyond this process.
+    /// who reaps orphans, and when, is beyond this process. Blocks: it looks at all processes.
     pub fn is_gone(&self) -> bool {
-        if self.shared.gone.load(Ordering::Acquire) {
-            return true;
-        }
-        let gone = match members(self.shared.leader) {
-            Some(members) => members.is_empty(),
-            None => killpg(self.shared.leader, None) == Err(Errno::ESRCH),
-        };
-        if gone {
-            self.shared.gone.store(true, Ordering::Release);
-        }
-        gone
+        self.is_known_gone() || Census::take().is_without(self)
     }
 
-    /// Sends a signal to everything in the tree.
+    /// Sends a signal to everything in the tree. Blocks: it looks at all processes.
     pub fn signal(&self, signal: Signal) {
-        if self.shared.gone.load(Ordering::Acquire) {
-            return;
-        }
-        let leader = self.shared.leader;
-        let members = members(leader);
-        if members.as_ref().is_some_and(Vec::is_empty) {
-            self.shared.gone.store(true, Ordering::Release);
-            return;
-        }
-        // A failure means that the group has ended meanwhile, which is what is wanted.
-        let _ = killpg(leader, signal);
-        for member in members.iter().flatten().filter(|member| member.group != leader) {
-            let _ = kill(member.process, signal);
-        }
+        signal_all(std::slice::from_ref(self), signal);
     }
 
     /// Asks politely, and wakes what is stopped so that it hears.
     pub fn terminate(&self) {
-        self.signal(Signal::SIGTERM);
-        self.signal(Signal::SIGCONT);
+        terminate_all(std::slice::from_ref(self));
     }
 
     /// Waits until the tree is gone, at most this long; tells whether it is.
     pub async fn gone_within(&self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        let mut pause = PAUSE_MIN;
-        while !self.is_gone() {
-            if timeout_at(deadline, sleep(pause)).await.is_err() {
-                return self.is_gone();
-            }
-            pause = (pause * 2).min(PAUSE_MAX);
-        }
-        true
+        all_gone_within(&Arc::from([self.clone()]), patience).await
     }
 
     /// The ladder of L-85: `SIGTERM`, `grace`, `SIGKILL`, and the proof.
     pub async fn end(&self, grace: Duration) -> Ending {
-        if self.is_gone() {
+        if away(&Arc::from([self.clone()]), are_gone).await {
             return Ending::AlreadyGone;
         }
-        self.terminate();
-        if self.gone_within(grace).await {
-            return Ending::Terminated;
-        }
-        let deadline = Instant::now() + KILLED_MS_MAX;
-        while Instant::now() < deadline {
-            // Repeated, because a fork may have slipped past the look at the members.
-            self.signal(Signal::SIGKILL);
-            if self.gone_within(PAUSE_MAX).await {
-                return Ending::Killed;
-            }
-        }
-        Ending::Survived
+        end_all(vec![self.clone()], grace).await
+    }
+
+    /// Nothing can come to it any more.
+    fn is_known_gone(&self) -> bool {
+        let leader = self.leader.as_ref();
+        self.mark.is_none() && leader.is_none_or(|leader| leader.gone.load(Ordering::Acquire))
     }
 }
 
-/// The living processes of a session or of the group of the same number; `None` where the system
-/// does not list them.
-fn members(leader: Pid) -> Option<Vec<Member>> {
-    let processes = processes();
-    let number = leader.as_raw().cast_unsigned();
-    let members = processes
-        .iter()
-        .filter(|(_, stat)| !stat.is_dead() && (stat.group == number || stat.session == number));
-    let members = members.map(|(process, stat)| Member {
-        process: Pid::from_raw(process.cast_signed()),
-        group: Pid::from_raw(stat.group.cast_signed()),
-    });
-    let members = members.collect();
-    // This process, at least, would be listed.
-    (!processes.is_empty()).then_some(members)
+/// Asks everything in these trees politely, after one look at the processes. Blocks.
+pub fn terminate_all(trees: &[Tree]) {
+    let census = Census::take();
+    census.signal(trees, Signal::SIGTERM);
+    census.signal(trees, Signal::SIGCONT);
+}
+
+/// Sends a signal to everything in these trees, after one look at the processes. Blocks.
+pub fn signal_all(trees: &[Tree], signal: Signal) {
+    if trees.iter().any(|tree| !tree.is_known_gone()) {
+        Census::take().signal(trees, signal);
+    }
+}
+
+/// The ladder of L-85 for many at once, looked at together.
+pub async fn end_all(trees: Vec<Tree>, grace: Duration) -> Ending {
+    let trees: Arc<[Tree]> = trees.into();
+    away(&trees, terminate_all).await;
+    if all_gone_within(&trees, grace).await {
+        return Ending::Terminated;
+    }
+    let deadline = Instant::now() + KILLED_MS_MAX;
+    while Instant::now() < deadline {
+        // Repeated, because a fork may have slipped past the look at the members.
+        away(&trees, |trees| signal_all(trees, Signal::SIGKILL)).await;
+        if all_gone_within(&trees, PAUSE_MAX).await {
+            return Ending::Killed;
+        }
+    }
+    Ending::Survived
+}
+
+/// Waits until all these trees are gone, at most so long; tells whether they are.
+async fn all_gone_within(trees: &Arc<[Tree]>, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    let mut pause = PAUSE_MIN;
+    while !away(trees, are_gone).await {
+        if timeout_at(deadline, sleep(pause)).await.is_err() {
+            return away(trees, are_gone).await;
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+    true
+}
+
+fn are_gone(trees: &[Tree]) -> bool {
+    if trees.iter().all(Tree::is_known_gone) {
+        return true;
+    }
+    let census = Census::take();
+    trees.iter().all(|tree| tree.is_known_gone() || census.is_without(tree))
+}
+
+/// Looks at processes away from the runtime's workers: it takes milliseconds.
+async fn away<T: Send + 'static>(
+    trees: &Arc<[Tree]>,
+    look: impl Fn(&[Tree]) -> T + Copy + Send + 'static,
+) -> T {
+    let shared = trees.clone();
+    // It fails only while the runtime shuts down, and then nobody is kept from anything.
+    spawn_blocking(move || look(&shared)).await.unwrap_or_else(|_| look(trees))
+}
+
+/// All processes at one moment.
+struct Census {
+    processes: Vec<(u32, Stat)>,
+    /// The environments of those that can carry a mark; read when first asked for.
+    environments: OnceCell<Vec<(Pid, Vec<u8>)>>,
+}
+
+impl Census {
+    fn take() -> Census {
+        Census { processes: processes(), environments: OnceCell::new() }
+    }
+
+    /// Whether nothing of a tree lives; of its leader's session that is remembered.
+    fn is_without(&self, tree: &Tree) -> bool {
+        let is_led = tree.leader.as_ref().is_some_and(|leader| self.has_led(leader));
+        !is_led && tree.mark.as_ref().is_none_or(|mark| self.carriers(mark).next().is_none())
+    }
+
+    fn has_led(&self, leader: &Leader) -> bool {
+        if leader.gone.load(Ordering::Acquire) {
+            return false;
+        }
+        let lives = if self.processes.is_empty() {
+            // The system does not list them; this process, at least, would be there.
+            killpg(leader.process, None) != Err(Errno::ESRCH)
+        } else {
+            self.members(leader.process).next().is_some()
+        };
+        leader.gone.store(!lives, Ordering::Release);
+        lives
+    }
+
+    fn signal(&self, trees: &[Tree], signal: Signal) {
+        for tree in trees {
+            if let Some(leader) = tree.leader.as_ref().filter(|leader| self.has_led(leader)) {
+                // A failure means that the group has ended meanwhile, which is what is wanted.
+                let _ = killpg(leader.process, signal);
+                for (process, _) in
+                    self.members(leader.process).filter(|(_, group)| *group != leader.process)
+                {
+                    let _ = kill(process, signal);
+                }
+            }
+            for process in tree.mark.iter().flat_map(|mark| self.carriers(mark)) {
+                let _ = kill(process, signal);
+            }
+        }
+    }
+
+    /// The living of a session or of the group of the same number, with their groups.
+    fn members(&self, leader: Pid) -> impl Iterator<Item = (Pid, Pid)> {
+        let number = leader.as_raw().cast_unsigned();
+        self.living()
+            .filter(move |(_, stat)| stat.group == number || stat.session == number)
+            .map(|(process, stat)| (pid(*process), pid(stat.group)))
+    }
+
+    /// The living that carry a mark or a part of it.
+    fn carriers<'c>(&'c self, mark: &'c Mark) -> impl Iterator<Item = Pid> + 'c {
+        let environments = self.environments.get_or_init(|| {
+            let below = self.living().filter(|(process, _)| is_below(*process, &self.processes));
+            let read = |process: u32| fs::read(format!("/proc/{process}/environ"));
+            // Who may not be looked at is not ours, or cannot be signalled either.
+            below.filter_map(|(process, _)| Some((pid(*process), read(*process).ok()?))).collect()
+        });
+        environments
+            .iter()
+            .filter(|(_, environment)| mark.is_in(environment))
+            .map(|(process, _)| *process)
+    }
+
+    fn living(&self) -> impl Iterator<Item = &(u32, Stat)> {
+        self.processes.iter().filter(|(_, stat)| !stat.is_dead())
+    }
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(number.cast_signed())
 }

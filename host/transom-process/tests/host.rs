@@ -92,6 +92,29 @@ fn dead_children(of: &str) -> Vec<String> {
 }
 
 #[test]
+fn what_has_left_every_group_and_mark_ends_with_its_host() {
+    let script =
+        "(exec env -i setsid sh -c 'trap \"\" TERM; echo $$; exec >&-; sleep 1000; true' &)";
+    let mut host = host(&["ending-host", script]);
+    let daemon = lines(&mut host).next().unwrap();
+    until("the daemon is adopted", || {
+        parent(&daemon).is_some_and(|parent| parent == host.id().to_string())
+    });
+    until("the daemon has a child", || !children(&daemon).is_empty());
+    let child = children(&daemon);
+    drop(host.stdin.take());
+    assert!(host.wait().unwrap().success());
+    // At once: the host has waited for it. Dead is enough, since whoever reaps it now is not known.
+    assert_eq!(alive(&daemon), None);
+    assert!(child.iter().all(|child| alive(child).is_none()));
+}
+
+fn children(of: &str) -> Vec<String> {
+    let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    children.split_whitespace().map(str::to_owned).collect()
+}
+
+#[test]
 fn a_protected_host_keeps_its_environment_to_itself() {
     let mut host = host(&["adopting-host", "echo ready"]);
     assert_eq!(lines(&mut host).next().as_deref(), Some("ready"));
@@ -116,12 +139,12 @@ fn what_a_killed_host_left_behind_is_ended_by_the_next_one() {
     let daemon = lines(&mut doomed).next().unwrap();
     until("the daemon sleeps", || alive(&daemon).as_deref() == Some("sleep"));
     // Its host is alive, so it is nobody else's business.
-    assert_eq!(sweep(home.path()).unwrap(), []);
+    assert_eq!(sweep(home.path()).ended, []);
 
     // On Unix this is SIGKILL.
     doomed.kill().unwrap();
     doomed.wait().unwrap();
-    let swept = sweep(home.path()).unwrap();
+    let swept = sweep(home.path()).ended;
     let found = swept.iter().find(|swept| swept.group.to_string() == daemon).unwrap();
     assert_eq!((found.name.as_str(), found.run.as_str()), ("sleep", run.as_str()));
     assert_eq!(
@@ -130,8 +153,8 @@ fn what_a_killed_host_left_behind_is_ended_by_the_next_one() {
     );
     until("the daemon has ended", || alive(&daemon).is_none());
     assert_eq!(fs::read_dir(home.path().join("groups")).unwrap().count(), 0);
-    assert_eq!(sweep(home.path()).unwrap(), []);
-    assert_eq!(sweep(Path::new("/nowhere")).unwrap(), []);
+    assert_eq!(sweep(home.path()).ended, []);
+    assert_eq!(sweep(Path::new("/nowhere")).ended, []);
 }
 
 /// The name of a process that has not ended.

@@ -10,6 +10,7 @@ use transom_harness::{
 
 use crate::{
     Answer, AskId, Claimed, Effect, Question, Reach, RunId,
+    directory::Look,
     forks::Forking,
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
@@ -45,12 +46,7 @@ pub(crate) enum Pending {
         asked: Asked,
         last_seq: i64,
     },
-    Directory {
-        asked: Asked,
-        session: SessionId,
-        path: String,
-        set: Option<String>,
-    },
+    Directory(SessionId, Look),
     /// A slow peer's cursor reads on.
     CatchUp {
         connection: ConnectionId,
@@ -67,7 +63,7 @@ impl Router {
                 self.restore(out, now, &id, &stored, events);
             }
             (Pending::Workspace(id, born), Answer::Directory(found)) => {
-                self.workspace_looked_at(out, now, &id, *born, found.as_deref());
+                self.workspace_looked_at(out, now, &id, *born, found);
             }
             (Pending::Delegate(run), Answer::Claimed(claimed)) => {
                 self.delegation_claimed(out, now, run, claimed);
@@ -79,7 +75,7 @@ impl Router {
                 self.fork_claimed(out, now, forking, &events, claimed);
             }
             (Pending::ForkWorkspace(forking, born), Answer::Directory(found)) => {
-                self.fork_looked_at(out, forking, *born, found.as_deref());
+                self.fork_looked_at(out, forking, *born, found);
             }
             (Pending::Check(asked), Answer::Served(served)) => match served {
                 Ok(served) => {
@@ -104,8 +100,8 @@ impl Router {
                 }
                 Err(error) => self.refuse(out, &asked, &store_failed(&error)),
             },
-            (Pending::Directory { asked, session, path, set }, Answer::Directory(found)) => {
-                self.directory_looked_at(out, now, &session, asked, (path, set), found);
+            (Pending::Directory(session, look), Answer::Directory(found)) => {
+                self.directory_looked_at(out, now, &session, look, found);
             }
             (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
                 self.caught_up(out, connection, &session, events);
@@ -133,9 +129,9 @@ impl Router {
             Pending::Check(asked) | Pending::List(asked, _) | Pending::Read { asked, .. } => {
                 self.refuse(out, &asked, &failure);
             }
-            Pending::Directory { asked, session, .. } => {
-                self.refuse(out, &asked, &failure);
-                self.go_on_after_look(out, now, &session);
+            Pending::Directory(session, look) => {
+                self.refuse(out, &look.asked, &failure);
+                self.go_on_after_look(out, now, &session, look.life);
             }
             Pending::CatchUp { connection, session } => {
                 self.caught_up(out, connection, &session, Err(StoreError::Io(failure.message)));

@@ -62,6 +62,21 @@ pub(crate) struct Told<'a> {
     outcome: Option<&'a str>,
 }
 
+/// Who had asked.
+enum AskOf {
+    Approval(String),
+    Question(QuestionId),
+}
+
+impl Kind {
+    fn id(&self) -> AskOf {
+        match self {
+            Kind::Approval(approval) => AskOf::Approval(approval.id.clone()),
+            Kind::Question { question, .. } => AskOf::Question(*question),
+        }
+    }
+}
+
 impl OpenAsk {
     /// The body of `ask/opened`.
     fn opened(&self) -> Told<'_> {
@@ -194,7 +209,7 @@ impl Router {
                 let outcome = decision(&session, approval, value);
                 outcome.map(|outcome| {
                     let approval = approval.id.clone();
-                    Either::Approval(Happened::Decided { approval, outcome })
+                    Either::Approval(Box::new(Happened::Decided { approval, outcome }))
                 })
             }
             (Kind::Question { question, questions }, Some(value), None) => {
@@ -207,7 +222,7 @@ impl Router {
         match settled {
             None => self.receipt(out, Some(&session), asked, "invalid"),
             Some(Either::Approval(happened)) => {
-                self.happened(out, now, &session, happened);
+                self.happened(out, now, &session, *happened);
                 self.receipt(out, Some(&session), asked, "accepted");
             }
             Some(Either::Question(question, closed)) => {
@@ -242,10 +257,35 @@ impl Router {
             }
             Kind::Question { question, .. } => {
                 let question = *question;
-                self.close_question(out, question, Closed::Withdrawn);
+                let closed = match settle.outcome {
+                    Settled::Cancelled => Closed::Withdrawn,
+                    Settled::Unavailable => Closed::Unavailable,
+                };
+                self.close_question(out, question, closed);
             }
         }
         self.receipt(out, Some(&session), asked, "accepted");
+    }
+
+    /// Ends asks that nobody is left to answer, after somebody has stopped listening.
+    pub(crate) fn settle_unanswerable(&mut self, out: &mut Vec<Effect>, now: u64) {
+        let orphaned: Vec<_> = self
+            .open_asks
+            .iter()
+            .filter(|ask| !self.has_answerer(&ask.session))
+            .map(|ask| (ask.session.clone(), ask.kind.id()))
+            .collect();
+        for (session, id) in orphaned {
+            match id {
+                AskOf::Approval(approval) => {
+                    let outcome = Outcome::Unavailable;
+                    self.happened(out, now, &session, Happened::Decided { approval, outcome });
+                }
+                AskOf::Question(question) => {
+                    self.close_question(out, question, Closed::Unavailable);
+                }
+            }
+        }
     }
 
     /// The ask, if this connection is shown asks of its session.
@@ -322,6 +362,6 @@ enum Decided {
 
 /// What an answer settles.
 enum Either {
-    Approval(Happened),
+    Approval(Box<Happened>),
     Question(QuestionId, Closed),
 }

@@ -142,6 +142,8 @@ impl Router {
         };
         let route = parent.agent.route().clone();
         let mut agent = Agent::new(header, route, Arc::clone(&self.config), chance);
+        // The parent's own, not what its commands may have put in that place since (P-5).
+        agent.pin_root(parent.agent.root().map(str::to_owned));
         let label = Some(delegation.description.clone()).filter(|label| !label.is_empty());
         let descriptor = Descriptor { provider: PROVIDER.to_owned(), label };
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);

@@ -12,6 +12,18 @@ use crate::{
     router::{Router, disposed},
 };
 
+/// A look at a directory on behalf of a request.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) asked: Asked,
+    /// The life of the session that the request is about.
+    pub(crate) life: u64,
+    /// Absolute.
+    path: String,
+    /// The directory to be set, as it was given.
+    set: Option<String>,
+}
+
 impl Router {
     /// Reads or sets a session's directory; either way what stands on disk is looked at first.
     pub(crate) fn directory(
@@ -21,35 +33,49 @@ impl Router {
         asked: Asked,
         wanted: Directory,
     ) {
-        let current = self.sessions.get(id).and_then(|session| session.agent.cwd());
-        let current = current.unwrap_or(&self.host.directory).to_owned();
+        let Some(session) = self.sessions.get_mut(id) else {
+            return self.refuse(out, &asked, &disposed(id));
+        };
+        let current = session.agent.cwd().unwrap_or(&self.host.directory).to_owned();
         let path = wanted.set.as_deref().map_or(current.clone(), |path| absolute(&current, path));
         // What is asked of it meanwhile waits, in order (design §4, rule 4).
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.waiting = Some(Vec::new());
-        }
-        let pending =
-            Pending::Directory { asked, session: id.clone(), path: path.clone(), set: wanted.set };
-        self.ask(out, Question::Directory(path), pending);
+        session.waiting = Some(Vec::new());
+        let look = Look { asked, life: session.life, path: path.clone(), set: wanted.set };
+        self.ask(out, Question::Directory(path), Pending::Directory(id.clone(), look));
     }
 
-    /// Goes on once it is known whether a directory stands at `path`. `set` is the path as it was given.
+    /// Goes on once it is known where a directory stands, if one does.
     pub(crate) fn directory_looked_at(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         id: &SessionId,
-        asked: Asked,
-        looked: (String, Option<String>),
+        look: Look,
         found: Option<String>,
     ) {
-        self.answer_directory(out, now, id, asked, looked, found);
-        self.go_on_after_look(out, now, id);
+        let life = look.life;
+        if self.lives_as(id, life) {
+            self.answer_directory(out, now, id, look, found);
+        } else {
+            self.refuse(out, &look.asked, &disposed(id));
+        }
+        self.go_on_after_look(out, now, id, life);
+    }
+
+    /// A disk may answer so late that the id has another life by then, which has nothing to do with it.
+    fn lives_as(&self, id: &SessionId, life: u64) -> bool {
+        self.sessions.get(id).is_some_and(|session| session.life == life)
     }
 
     /// Begins what has waited for the look at a directory.
-    pub(crate) fn go_on_after_look(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId) {
-        let session = self.sessions.get_mut(id);
+    pub(crate) fn go_on_after_look(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        id: &SessionId,
+        life: u64,
+    ) {
+        let session = self.sessions.get_mut(id).filter(|session| session.life == life);
         let waiting = session.and_then(|session| session.waiting.take()).unwrap_or_default();
         self.resume_waiting(out, now, waiting);
     }
@@ -59,8 +85,7 @@ impl Router {
         out: &mut Vec<Effect>,
         now: u64,
         id: &SessionId,
-        asked: Asked,
-        (path, set): (String, Option<String>),
+        Look { asked, path, set, .. }: Look,
         found: Option<String>,
     ) {
         let cwd = match (set, found) {
@@ -73,7 +98,7 @@ impl Router {
                     return self.refuse(out, &asked, &failure);
                 }
                 let set = |agent: &mut agent::Agent, effects: &mut Vec<_>| {
-                    agent.set_directory(effects, now, &path)
+                    agent.set_directory(effects, now, &path, &found)
                 };
                 match self.with_agent(out, now, id, set) {
                     Some(Ok(())) => path,

@@ -36,6 +36,8 @@ pub(crate) struct Forking {
     /// Whoever has asked for it; the host, if it has the source.
     owner: Option<ConnectionId>,
     door: Arc<str>,
+    /// Directory and root of the source.
+    place: (Option<String>, Option<String>),
 }
 
 /// The members of an event that a copy needs.
@@ -78,6 +80,10 @@ impl Router {
             route: session.agent.route().clone(),
             owner: session.owner.map(|_| asked.connection),
             door: Arc::clone(&session.door),
+            place: (
+                session.agent.cwd().map(str::to_owned),
+                session.agent.root().map(str::to_owned),
+            ),
             asked,
         };
         let page = Page::events(0, released);
@@ -137,7 +143,6 @@ impl Router {
         };
         match born {
             Err(failure) => self.fail_fork(out, &forking, &failure),
-            Ok(born) if self.host.workspaces.is_empty() => self.publish_fork(out, forking, born),
             // It may have been elsewhere at the time of the cut.
             Ok(born) => {
                 let directory = born.agent.cwd().unwrap_or(&self.host.directory).to_owned();
@@ -169,12 +174,17 @@ impl Router {
         &mut self,
         out: &mut Vec<Effect>,
         forking: Forking,
-        born: Born,
-        found: Option<&str>,
+        mut born: Born,
+        found: Option<String>,
     ) {
-        match self.not_housed("session/fork", born.agent.cwd(), found) {
-            Some(failure) => self.fail_fork(out, &forking, &failure),
-            None => self.publish_fork(out, forking, born),
+        // Commands of the source may have put something else in its directory's place.
+        let root = match &forking.place {
+            (cwd, Some(root)) if cwd.as_deref() == born.agent.cwd() => Some(root.clone()),
+            (_, _) => found,
+        };
+        match self.pin_root("session/fork", &mut born.agent, root) {
+            Err(failure) => self.fail_fork(out, &forking, &failure),
+            Ok(()) => self.publish_fork(out, forking, born),
         }
     }
 

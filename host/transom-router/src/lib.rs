@@ -346,7 +346,8 @@ pub enum Answer {
     Events(Result<Vec<Arc<str>>, StoreError>),
     /// To `Question::List`; sessions that live unstored are not in it.
     Listed(Result<Vec<StoredSession>, StoreError>),
-    /// To `Question::Directory`: its path without links; `None` also for one that cannot be read.
+    /// To `Question::Directory`: its path without links; `None` also for one that cannot be read, or whose path is no
+    /// text.
     Directory(Option<String>),
     /// To `Question::Serve`; the failure is for the peer.
     Served(Result<Served, Failure>),

@@ -69,11 +69,8 @@ impl Router {
         self.ask(out, Question::Claim(id.clone()), Pending::Open(id));
     }
 
-    /// Where sessions may work only in some directories, that of a new one is looked at first (P-5).
-    fn house(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId, born: Born) {
-        if self.host.workspaces.is_empty() {
-            return self.publish_opened(out, now, id, born);
-        }
+    /// Where the directory of a session stands is looked at once, before anything of it runs (P-5).
+    fn house(&mut self, out: &mut Vec<Effect>, id: &SessionId, born: Born) {
         let directory = born.agent.cwd().unwrap_or(&self.host.directory).to_owned();
         let pending = Pending::Workspace(id.clone(), Box::new(born));
         self.ask(out, Question::Directory(directory), pending);
@@ -85,12 +82,12 @@ impl Router {
         out: &mut Vec<Effect>,
         now: u64,
         id: &SessionId,
-        born: Born,
-        found: Option<&str>,
+        mut born: Born,
+        found: Option<String>,
     ) {
-        match self.not_housed("session/open", born.agent.cwd(), found) {
-            Some(failure) => self.fail_opening(out, id, &failure),
-            None => self.publish_opened(out, now, id, born),
+        match self.pin_root("session/open", &mut born.agent, found) {
+            Err(failure) => self.fail_opening(out, id, &failure),
+            Ok(()) => self.publish_opened(out, now, id, born),
         }
     }
 
@@ -162,7 +159,7 @@ impl Router {
         let chance = Chance::new(self.chance.split());
         let mut agent = Agent::new(header, route, Arc::clone(&self.config), chance);
         let stored = agent.pin(now);
-        self.house(out, now, id, Born { agent, stored, created: true });
+        self.house(out, id, Born { agent, stored, created: true });
     }
 
     /// Goes on with a stored session (L-80).
@@ -175,12 +172,17 @@ impl Router {
         events: &[Arc<str>],
     ) {
         let Some(opening) = self.opening.get(id) else { return };
-        let route = self.routed(opening.open.route.clone());
+        let asked = opening.open.route.clone();
+        let names_nobody = asked.as_ref().is_none_or(|route| route.provider.is_none());
+        let route = self.routed(asked);
         let chance = Chance::new(self.chance.split());
         match Agent::restore(header, events, route, Arc::clone(&self.config), chance, now) {
             Ok((mut agent, mut stored)) => {
+                if names_nobody {
+                    agent.keep_route();
+                }
                 stored.extend(agent.pin(now));
-                self.house(out, now, id, Born { agent, stored, created: false });
+                self.house(out, id, Born { agent, stored, created: false });
             }
             Err(error) => {
                 let failure = Failure::new(Code::NotResumable, error.to_string());

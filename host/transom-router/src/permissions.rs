@@ -2,7 +2,10 @@
 
 use serde_json::json;
 use transom_frame::{Code, Failure, SessionId};
-use transom_harness::permissions::{presets::PRESETS, rules::Pattern};
+use transom_harness::{
+    agent::Agent,
+    permissions::{presets::PRESETS, rules::Pattern},
+};
 
 use crate::{Effect, peer::Asked, request::Permissions, router::Router};
 
@@ -50,21 +53,31 @@ impl Router {
         self.reply(out, id, asked, body.to_string());
     }
 
-    /// Why a session may not be opened that works in `cwd`, if it may not. `found` is where that really stands.
-    pub(crate) fn not_housed(
+    /// Holds a session that is about to be published to where its directory really stands, which is `found`, unless it
+    /// may not work there. What is checked is what is held. A session whose directory is not there yet may be opened
+    /// where all directories are allowed; it has no root until its first confined call finds one.
+    pub(crate) fn pin_root(
         &self,
         frame: &str,
-        cwd: Option<&str>,
-        found: Option<&str>,
-    ) -> Option<Failure> {
-        let Some(found) = found else {
-            let cwd = cwd.unwrap_or(&self.host.directory);
-            let text = format!(
-                "directory \"{cwd}\" is not there, so it cannot be one that sessions may use here"
-            );
-            return Some(Failure::new(Code::Denied, text).with("frame", frame));
+        agent: &mut Agent,
+        found: Option<String>,
+    ) -> Result<(), Failure> {
+        let refusal = match &found {
+            Some(found) => self.outside_workspaces(frame, found),
+            None if self.host.workspaces.is_empty() => None,
+            None => {
+                let cwd = agent.cwd().unwrap_or(&self.host.directory);
+                let text = format!(
+                    "directory \"{cwd}\" is not there, so it cannot be one that sessions may use here"
+                );
+                Some(Failure::new(Code::Denied, text).with("frame", frame))
+            }
         };
-        self.outside_workspaces(frame, found)
+        if let Some(refusal) = refusal {
+            return Err(refusal);
+        }
+        agent.pin_root(found);
+        Ok(())
     }
 
     /// Why a session may not work in this directory, if it may not. `cwd` has no links.

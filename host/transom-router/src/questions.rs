@@ -19,6 +19,8 @@ pub(crate) enum Closed {
     Cancelled,
     /// Nobody wants the answer any more.
     Withdrawn,
+    /// Its owner has nobody who could answer.
+    Unavailable,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +54,7 @@ impl Closed {
     fn outcome(&self) -> &'static str {
         match self {
             Closed::Answered(_) => "answered",
-            Closed::Cancelled | Closed::Withdrawn => "cancelled",
+            Closed::Cancelled | Closed::Withdrawn | Closed::Unavailable => "cancelled",
         }
     }
 
@@ -65,6 +67,9 @@ impl Closed {
                 refused("ASK_CANCELLED", "the user was asked, and closed the question")
             }
             Closed::Withdrawn => refused("ASK_ABORTED", "the question was withdrawn"),
+            Closed::Unavailable => {
+                refused("NO_PROVIDER", "nobody is there who could answer questions")
+            }
         }
     }
 }

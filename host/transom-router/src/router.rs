@@ -333,7 +333,7 @@ impl Router {
             }
             Request::Subscribe(subscribe) => self.subscribe(out, asked, subscribe),
             Request::Unsubscribe(unsubscribe) => {
-                self.unsubscribe(out, &asked, &unsubscribe.subscription)
+                self.unsubscribe(out, now, &asked, &unsubscribe.subscription)
             }
             Request::AskAnswer(answer) => self.answer_ask(out, now, asked, answer),
             Request::AskSettle(settle) => self.settle_ask(out, now, asked, &settle),

@@ -85,13 +85,14 @@ pub(crate) enum Stage {
 impl Session {
     /// A session that nobody has heard of yet. `parent` is the live session that has delegated to it.
     pub(crate) fn new(
-        agent: Agent,
+        mut agent: Agent,
         owner: Option<ConnectionId>,
         parent: Option<&Session>,
         life: u64,
         door: Arc<str>,
         work: Work,
     ) -> Session {
+        agent.begin_life(life);
         let id = agent.id().clone();
         let line = parent.map(|parent| parent.line.iter()).unwrap_or_default();
         Session {

@@ -107,10 +107,17 @@ impl Router {
         row::text(&Cut { subscription, sessions: rows, asks, queues, jobs })
     }
 
-    pub(crate) fn unsubscribe(&mut self, out: &mut Vec<Effect>, asked: &Asked, subscription: &str) {
+    pub(crate) fn unsubscribe(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        asked: &Asked,
+        subscription: &str,
+    ) {
         if let Some(peer) = self.peers.get_mut(&asked.connection) {
             peer.subscriptions.retain(|kept| kept.id != subscription);
         }
+        self.settle_unanswerable(out, now);
         self.give(out, asked.connection, Frame::reply(&asked.frame, None, "{}"));
     }
 

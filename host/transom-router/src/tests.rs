@@ -3,6 +3,7 @@
 mod asks;
 mod delegations;
 mod forks;
+mod places;
 mod questions;
 mod release_order;
 mod requests;
@@ -12,7 +13,7 @@ mod subscriptions;
 mod teardown;
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     mem,
     sync::Arc,
 };
@@ -65,6 +66,10 @@ struct House {
     claimed: BTreeSet<SessionId>,
     /// Claims fail.
     no_claims: bool,
+    /// Where links lead, instead of to themselves.
+    leads: HashMap<String, String>,
+    /// Calls that were judged: whose, where, and what its root is.
+    judged: Vec<(SessionId, Option<String>, Option<String>)>,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
     /// What questions have come to.
@@ -130,6 +135,8 @@ impl House {
             connected: Vec::new(),
             claimed: BTreeSet::new(),
             no_claims: false,
+            leads: HashMap::new(),
+            judged: Vec::new(),
             delegated: Vec::new(),
             answers: Vec::new(),
             next: 0,
@@ -261,7 +268,8 @@ impl House {
                     Question::List => Answer::Listed(Ok(self.stored.clone())),
                     Question::Serve { .. } => Answer::Served(Ok(served())),
                     Question::Directory(path) => {
-                        Answer::Directory((!path.contains("missing")).then_some(path))
+                        let found = self.leads.get(&path).cloned().unwrap_or(path);
+                        Answer::Directory((!found.contains("missing")).then_some(found))
                     }
                 };
                 let answered = Event::Answered { ask, answer };
@@ -291,7 +299,8 @@ impl House {
                 self.calls.push((session, token));
                 None
             }
-            Effect::Judge { session, token, .. } => {
+            Effect::Judge { session, token, call } => {
+                self.judged.push((session.clone(), call.cwd, call.root));
                 let judgement = self.judgements.pop_front().unwrap_or(Judgement::Run);
                 let happened = Happened::Judged(token, judgement);
                 Some(Event::Happened { session, happened })

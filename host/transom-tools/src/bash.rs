@@ -1,26 +1,40 @@
 //! `bash`: one command, waited for or in the background (L-97, P-69). How it is run and ended is `shell.rs`, what
 //! becomes of a job `jobs.rs`.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tokio::runtime::Handle;
+use tokio::{
+    runtime::Handle,
+    task::spawn_blocking,
+    time::{Instant, sleep, sleep_until, timeout_at},
+};
 use transom_harness::{
     jobs::{JobKind, JobStatus},
     permissions::Mode,
     ports::{ToolOutcome, ToolSpec},
 };
-use transom_process::{Exit, Spilled};
+use transom_process::{Exit, SpillDirectory, Spilled};
 
 use crate::{
     jobs::{End, Jobs, KILL_GRACE, Which, Work},
     report::Report,
-    shell::{Finished, LaunchError, Line, Observers, Shell, runner_failed, unavailable},
+    shell::{Finished, LaunchError, Line, Observers, Running, Shell, runner_failed, unavailable},
     tool::{self, Call, Tool, ToolError, background, check_background, filled},
 };
 
+/// The longest argument that Linux passes on, without the zero at its end.
+const COMMAND_BYTES_MAX: usize = 131_071;
+
 /// The longest deadline a call can have (L-102).
 const TIMEOUT_MS_MAX: u64 = 600_000;
+
+/// How long a start may take at least, however short the command's own deadline is: that is about the command, and a
+/// busy machine is not its fault.
+const START_MS_MIN: u64 = 1_000;
+
+/// How long the start of a command that nobody wants any more is waited for, so that it is known to be gone.
+const BIRTH: Duration = Duration::from_millis(300);
 
 /// The tool.
 pub(crate) struct Bash {
@@ -77,7 +91,7 @@ impl Tool for Bash {
     }
 
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
-        filled(arguments, "command")?;
+        passable(filled(arguments, "command")?)?;
         filled(arguments, "description")?;
         timeout(arguments, self.timeout_ms)?;
         if arguments.contains_key("workdir") {
@@ -91,20 +105,23 @@ impl Tool for Bash {
         Box::pin(async move {
             let line = Line {
                 session: call.session.clone(),
+                life: call.ticket.life().clone(),
+                job: None,
+                call_id: call.call_id.clone(),
                 command: call.filled_text("command")?.to_owned(),
                 directory: match call.optional_text("workdir") {
                     Some(_) => call.path(call.filled_text("workdir")?),
                     None => call.directory.clone(),
                 },
                 workspace: call.directory.clone(),
+                root: call.root.clone(),
                 confined: call.confined,
             };
             let timeout_ms = timeout(&call.arguments, timeout_ms)?;
             match jobs.filter(|_| call.flag("run_in_background")) {
                 Some(jobs) => {
                     let label = line.command.clone();
-                    let spills = call.call_id.clone();
-                    let run = move |work| in_background(shell, line, spills, work);
+                    let run = move |work| in_background(shell, line, work);
                     let job = jobs.start(&call, JobKind::Bash, &label, run)?;
                     let text = format!("started background job {}", job.id);
                     Ok(ToolOutcome { job: Some(job), ..ToolOutcome::text(text) })
@@ -134,9 +151,29 @@ async fn in_foreground(
     if call.abort.is_set() {
         return Err(ToolError::aborted());
     }
-    let launched = shell.launch(line, &call.call_id, Observers::none()).await;
+    let start_ms = timeout_ms.max(START_MS_MIN);
+    let born_by = Instant::now() + Duration::from_millis(start_ms);
+    let mut launch = pin!(shell.launch(line, Observers::none()));
+    let given_up = tokio::select! {
+        biased;
+        launched = &mut launch => Ok(launched),
+        () = call.abort.set() => Err(ToolError::aborted()),
+        () = sleep_until(born_by) => Err(ToolError::new(format!(
+            "the command could not be started within {start_ms}ms"
+        ))),
+    };
+    let launched = match given_up {
+        Ok(launched) => launched,
+        Err(error) => {
+            give_up(launch).await;
+            return Err(error);
+        }
+    };
     let mut running = launched.map_err(|error| match error {
         LaunchError::Spawn(error) => ToolError::new(error.to_string()),
+        LaunchError::Unconfinable(_) if call.abort.is_set() || line.life.is_over() => {
+            ToolError::aborted()
+        }
         LaunchError::Unconfinable(why) => unconfinable(line.confined, &why),
     })?;
     // Whenever the abort comes, before this line or after, it is seen below.
@@ -145,14 +182,15 @@ async fn in_foreground(
         biased;
         () = running.ended() => None,
         () = call.abort.set() => None,
-        () = tokio::time::sleep(Duration::from_millis(timeout_ms)) => Some(timeout_ms),
+        () = sleep(Duration::from_millis(timeout_ms)) => Some(timeout_ms),
     };
-    let Finished { stdout, stderr, exit, unconfinable: failure } = running.finish(KILL_GRACE).await;
-    for Spilled { path, .. } in [&stdout.spill, &stderr.spill].into_iter().flatten() {
-        if let Some(evicted) = call.ticket.add_spill(path.clone()) {
-            shell.spills.remove(&evicted);
-        }
-    }
+    let Finished { stdout, stderr, exit, unconfinable: failure, spills } =
+        running.finish(KILL_GRACE).await;
+    let evicted = [&stdout.spill, &stderr.spill]
+        .into_iter()
+        .flatten()
+        .filter_map(|Spilled { path, .. }| call.ticket.add_spill(path.clone()));
+    remove(spills, evicted.collect()).await;
     if let Some(why) = failure {
         return Err(unconfinable(line.confined, &why));
     }
@@ -160,40 +198,70 @@ async fn in_foreground(
     Ok(ToolOutcome::text(Report { stdout, stderr, exit, timed_out_ms, denial }.text()))
 }
 
+/// Ends a command that is only just being started. What still comes after that is ended as it comes, by the spawner.
+async fn give_up(launch: impl Future<Output = Result<Running, LaunchError>>) {
+    if let Ok(Ok(running)) = timeout_at(Instant::now() + BIRTH, launch).await {
+        running.finish(Duration::ZERO).await;
+    }
+}
+
+/// Removes files of long outputs, away from the runtime's workers.
+async fn remove(spills: SpillDirectory, files: Vec<PathBuf>) {
+    if !files.is_empty() {
+        // It fails only while the runtime shuts down.
+        let _ = spawn_blocking(move || files.iter().for_each(|file| spills.remove(file))).await;
+    }
+}
+
 fn unconfinable(confined: Option<Mode>, why: &str) -> ToolError {
     unavailable(confined.unwrap_or(Mode::ReadOnly), why)
 }
 
-async fn in_background(shell: Arc<Shell>, line: Line, spills: String, work: Work) -> End {
+async fn in_background(shell: Arc<Shell>, mut line: Line, work: Work) -> End {
     if work.order().is_some() {
         return killed_unseen();
     }
+    line.job = Some(work.id().to_owned());
     let observers = Observers {
         stdout: work.output.observer(Which::Stdout),
         stderr: work.output.observer(Which::Stderr),
     };
-    let mut running = match shell.launch(&line, &spills, observers).await {
+    let mut launch = pin!(shell.launch(&line, observers));
+    let launched = tokio::select! {
+        biased;
+        launched = &mut launch => launched,
+        // Born or not, it is told below. What still comes after that is ended as it comes, by the spawner.
+        _ = work.ordered() => match timeout_at(Instant::now() + BIRTH, launch).await {
+            Ok(launched) => launched,
+            Err(_) => return killed_unseen(),
+        },
+    };
+    let mut running = match launched {
         Ok(running) => running,
+        Err(LaunchError::Unconfinable(_)) if work.order().is_some() => return killed_unseen(),
         Err(LaunchError::Spawn(error)) => return End::failed(format!("spawn failed: {error}")),
         Err(LaunchError::Unconfinable(why)) => return runner_failure(&work, line.confined, &why),
     };
     // Whenever the order comes, before this line or after, it is seen below or reaches the tree.
-    work.set_tree(running.tree());
+    work.set_tree(running.tree(), running.spills());
     let grace = tokio::select! {
         biased;
         () = running.ended() => KILL_GRACE,
         order = work.ordered() => order.grace,
     };
-    let Finished { stdout, stderr, exit, unconfinable: failure } = running.finish(grace).await;
+    let Finished { stdout, stderr, exit, unconfinable: failure, spills } =
+        running.finish(grace).await;
+    let mut broken = Vec::new();
     for (which, captured) in [(Which::Stdout, &stdout), (Which::Stderr, &stderr)] {
         // Half a file would pass for the whole (P-71).
         if let Some(Spilled { path, .. }) =
             captured.spill.as_ref().filter(|spill| spill.missing > 0)
         {
             work.output.drop_file(which);
-            shell.spills.remove(path);
+            broken.push(path.clone());
         }
     }
+    remove(spills, broken).await;
     if let Some(why) = failure {
         return runner_failure(&work, line.confined, &why);
     }
@@ -221,4 +289,21 @@ fn runner_failure(work: &Work, confined: Option<Mode>, why: &str) -> End {
     let line = runner_failed(confined.unwrap_or(Mode::ReadOnly));
     work.output.remark(line.clone());
     End::failed(line)
+}
+
+/// What the system passes to a program as one argument: no more bytes, and none of them zero.
+fn passable(command: &str) -> Result<(), ToolError> {
+    if command.len() > COMMAND_BYTES_MAX {
+        return Err(ToolError::new(format!(
+            "invalid command: it has {} bytes, and the system passes {COMMAND_BYTES_MAX} at most; write it to a file \
+             and run that",
+            command.len()
+        )));
+    }
+    if command.contains('\0') {
+        return Err(ToolError::new(
+            "invalid command: it contains a zero byte, which no command can; print one with printf '\\0'",
+        ));
+    }
+    Ok(())
 }

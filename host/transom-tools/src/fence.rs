@@ -8,14 +8,14 @@ mod resolve;
 mod walk;
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use transom_harness::permissions::Mode;
-use transom_process::{Confinement, Places};
+use transom_process::{Confinement, Places, escalation, file_denied};
 
 use self::marks::Marks;
 pub(crate) use self::{
@@ -36,15 +36,24 @@ pub struct Fence {
 #[derive(Debug, Default)]
 struct Shared {
     confinement: RwLock<Arc<Confinement>>,
-    /// Where each session's directory really was when it was first used.
-    workspaces: Mutex<HashMap<String, HashMap<PathBuf, PathBuf>>>,
+    /// The roots of sessions that came without one, by directory.
+    late: Mutex<HashMap<PathBuf, Late>>,
+}
+
+/// A root that was found at a first call. All sessions that use the directory share it, so that one that works for
+/// another does not find what commands of that one have put in its place.
+#[derive(Debug)]
+struct Late {
+    root: PathBuf,
+    /// Who uses it; without anybody it is forgotten.
+    sessions: BTreeSet<String>,
 }
 
 impl Fence {
     /// The fence an operator has described.
     pub fn new(confinement: Confinement) -> Fence {
         let confinement = RwLock::new(Arc::new(confinement));
-        Fence { shared: Arc::new(Shared { confinement, workspaces: Mutex::default() }) }
+        Fence { shared: Arc::new(Shared { confinement, late: Mutex::default() }) }
     }
 
     /// What the operator has said.
@@ -67,43 +76,62 @@ impl Fence {
     /// The places of a session that works in a directory. Blocks on the file system.
     ///
     /// A confined shell may rename the workspace itself, where the directory above it is a root too, and leave a link
-    /// in its place. So the real directory is held fast when it is first used, and an error afterwards if the same
-    /// directory leads elsewhere.
-    pub fn places(&self, session: &str, directory: &Path) -> io::Result<Places> {
+    /// in its place. So the session brings the `root` that was found when it was given its directory (P-5), and it is
+    /// an error if the directory leads elsewhere by now. Without a root, because there was no directory then, the
+    /// first call that finds one decides.
+    pub fn places(
+        &self,
+        session: &str,
+        directory: &Path,
+        root: Option<&Path>,
+    ) -> io::Result<Places> {
         let places = self.confinement().places(session, directory)?;
-        let mut workspaces = self.shared.workspaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_session = workspaces.entry(session.to_owned()).or_default();
-        let first =
-            of_session.entry(directory.to_owned()).or_insert_with(|| places.workspace.clone());
-        if *first == places.workspace {
+        let root = match root {
+            Some(root) => root.to_owned(),
+            None => self.late(session, directory, &places.workspace),
+        };
+        if root == places.workspace {
             return Ok(places);
         }
         Err(io::Error::other(format!(
             "\"{}\" was \"{}\" and now leads to \"{}\"",
             directory.display(),
-            first.display(),
+            root.display(),
             places.workspace.display()
         )))
     }
 
+    fn late(&self, session: &str, directory: &Path, found: &Path) -> PathBuf {
+        let mut late = self.shared.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = late
+            .entry(directory.to_owned())
+            .or_insert_with(|| Late { root: found.to_owned(), sessions: BTreeSet::new() });
+        held.sessions.insert(session.to_owned());
+        held.root.clone()
+    }
+
     /// Forgets a session that has ended.
     pub fn forget(&self, session: &str) {
-        self.shared.workspaces.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+        let mut late = self.shared.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.retain(|_, held| {
+            held.sessions.remove(session);
+            !held.sessions.is_empty()
+        });
     }
 
     /// What one call may touch, as the file system is now.
     pub(crate) fn bounds(&self, call: &Call) -> Result<Bounds, ToolError> {
         let session = call.session.as_str();
-        let places = match self.places(session, &call.directory) {
+        let places = match self.places(session, &call.directory, call.root.as_deref()) {
             Ok(places) => Ok(places),
             Err(error) => {
                 if call.confined.is_some() {
                     tracing::warn!(session, %error, "a session's workspace is no root");
                 }
-                // What is hidden does not depend on the workspace, and other roots stay.
+                // What is hidden does not depend on the workspace. But whoever has none changes nothing.
                 let everywhere = self.confinement().places(session, Path::new("/"));
                 everywhere.map(|mut places| {
-                    places.roots.retain(|root| root.parent().is_some());
+                    places.roots.clear();
                     places
                 })
             }
@@ -215,11 +243,7 @@ impl Bounds {
     /// The text of a denial (P-21). Where a tool is confined, its schema offers the escalation (P-18).
     fn denial(&self) -> ToolError {
         let mode = self.confined.unwrap_or(Mode::DangerFullAccess).as_str();
-        let text = format!(
-            "[sandbox: file access denied under {mode} mode]\n[sandbox: escalation available — retry this exact \
-             operation once with sandbox_permissions (the narrowest wider mode that suffices) + justification; the \
-             approval prompt asks the user]"
-        );
+        let text = format!("{}\n{}", file_denied(mode), escalation("operation"));
         ToolError::coded(text, "FsError", "FS_SANDBOX_DENIED")
     }
 }

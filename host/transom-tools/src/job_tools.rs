@@ -8,7 +8,6 @@ use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     jobs::Jobs,
-    report::shorten,
     tool::{Call, Running, Tool, ToolError},
 };
 
@@ -26,9 +25,6 @@ const WAIT_MS: u64 = 30_000;
 
 /// The longest wait (P-85).
 const WAIT_MS_MAX: u64 = 600_000;
-
-/// Length of a label everywhere but in the log (P-68).
-const LABEL_CHARS_MAX: usize = 200;
 
 /// `job_output`.
 pub(crate) struct JobOutput {
@@ -90,7 +86,7 @@ impl Tool for JobList {
         let jobs = self.jobs.clone();
         Box::pin(async move {
             let lines = jobs.list(&call).into_iter().map(|record| {
-                let label = shorten(&record.label.replace(['\n', '\r'], " "), LABEL_CHARS_MAX);
+                let label = record.short_label().replace(['\n', '\r'], " ");
                 let (kind, status) = (record.kind.as_str(), record.status.as_str());
                 format!("{} [{kind}] {status} — {label}", record.id)
             });

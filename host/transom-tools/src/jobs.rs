@@ -11,7 +11,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use tokio::{runtime::Handle, sync::watch};
+use tokio::{runtime::Handle, sync::watch, task::spawn_blocking};
 use tracing::error;
 use transom_frame::SessionId;
 use transom_harness::{
@@ -27,9 +27,10 @@ pub(crate) use self::{
 };
 use crate::{
     abort::Abort,
+    fence::Fence,
     options::{JobLimits, JobSink},
-    report::{push_line, status_line},
-    sessions::end_soon,
+    report::{dropped, push_line},
+    sessions::job_files,
     tool::{Call, ToolError},
 };
 
@@ -49,7 +50,8 @@ struct Shared {
     runtime: Handle,
     limits: Mutex<JobLimits>,
     sink: Option<JobSink>,
-    spills: SpillDirectory,
+    /// Where the sessions' own directories are, in which an earlier host has left files.
+    fence: Fence,
     table: Mutex<Table>,
 }
 
@@ -79,6 +81,8 @@ struct Job {
     over: watch::Sender<bool>,
     output: Output,
     tree: Option<Tree>,
+    /// Where the files of the output are.
+    spills: Option<SpillDirectory>,
     /// Changes that wait for the result of the call that began the job.
     held: Option<Vec<JobChange>>,
 }
@@ -110,10 +114,10 @@ impl Jobs {
         runtime: Handle,
         limits: JobLimits,
         sink: Option<JobSink>,
-        spills: SpillDirectory,
+        fence: Fence,
     ) -> Jobs {
         let (limits, table) = (Mutex::new(limits), Mutex::default());
-        Jobs { shared: Arc::new(Shared { runtime, limits, sink, spills, table }) }
+        Jobs { shared: Arc::new(Shared { runtime, limits, sink, fence, table }) }
     }
 
     /// Sets other bounds for jobs that begin, and for those kept, from now on.
@@ -156,15 +160,15 @@ impl Jobs {
     ) -> Result<(StartedJob, Work), ToolError> {
         let limits = self.shared.limits();
         let mut table = self.lock();
+        // Under the lock, and whoever tears down or forgets says so there before it looks here: a job either sees that
+        // or is seen. First of all, because nothing of a session that is gone may be made anew.
+        if call.abort.is_set() || call.ticket.life().is_over() {
+            return Err(ToolError::aborted());
+        }
         let live = table.live;
         let owned = table.sessions.entry(call.session.clone());
         let owned = owned.or_insert_with(|| Owned::new(&call.jobs));
         owned.forgotten = false;
-        // Under the lock, and a teardown sets the signal before it looks here: a job either sees the signal or is
-        // seen by the teardown.
-        if call.abort.is_set() {
-            return Err(ToolError::aborted());
-        }
         if owned.live().count() >= limits.session_max {
             let max = limits.session_max;
             return Err(ToolError::new(format!(
@@ -200,6 +204,7 @@ impl Jobs {
             over: watch::Sender::new(false),
             output: output.clone(),
             tree: None,
+            spills: None,
             held: Some(Vec::new()),
         });
         table.live += 1;
@@ -221,8 +226,9 @@ impl Jobs {
         for change in held.into_iter().flatten() {
             self.tell(session, change);
         }
-        owned.trim(&self.shared);
+        let dropped = owned.trim(self.shared.limits().ended_max);
         table.drop_idle(session);
+        self.remove(dropped);
     }
 
     /// What has come of a job since the last look (P-73). With `patience`, waits for its end.
@@ -236,6 +242,20 @@ impl Jobs {
             Some(patience) => Some(self.wait(&call.session, id, patience, &call.abort).await?),
             None => None,
         };
+        match self.look_at_own(call, id, waiting) {
+            Ok(text) => Ok(text),
+            Err(None) => Err(unknown(id)),
+            Err(Some(record)) => Ok(self.look_at_earlier(&call.session, record).await),
+        }
+    }
+
+    /// The job of this host, or the record of an earlier host's.
+    fn look_at_own(
+        &self,
+        call: &Call,
+        id: &str,
+        waiting: Option<Waiting>,
+    ) -> Result<String, Option<JobRecord>> {
         let mut table = self.lock();
         if let Some(mut waiting) = waiting {
             // Under the same lock as the look: either the end counts this waiter, or the look sees no end.
@@ -250,10 +270,20 @@ impl Jobs {
             return Ok(with_status(text, &job.record));
         }
         let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
-        match earlier.into_iter().find(|record| record.id == id) {
-            Some(record) => Ok(with_status("(no new output)".to_owned(), record)),
-            None => Err(unknown(id)),
+        Err(earlier.into_iter().find(|record| record.id == id).cloned())
+    }
+
+    /// What an earlier host has left of a job: its record, and files if it was killed (P-78).
+    async fn look_at_earlier(&self, session: &SessionId, record: JobRecord) -> String {
+        let (fence, session, id) = (self.shared.fence.clone(), session.clone(), record.id.clone());
+        let files = spawn_blocking(move || job_files(&fence.confinement(), &session, &id)).await;
+        // It fails only while the runtime shuts down.
+        let files: Vec<_> = files.iter().flatten().map(|path| path.display().to_string()).collect();
+        let mut text = "(no new output)".to_owned();
+        if !files.is_empty() {
+            push_line(&mut text, &dropped(&files));
         }
+        with_status(text, &record)
     }
 
     async fn wait(
@@ -324,7 +354,7 @@ impl Jobs {
         let job = table.sessions.get_mut(session).and_then(|owned| owned.find(id));
         let Some(job) = job else { return Err(KillError::Unknown(id.to_owned())) };
         if job.record.status.is_end() {
-            let status = status_line(job.record.status, job.record.detail.as_deref());
+            let status = job.record.status_text();
             return Err(KillError::Over { id: id.to_owned(), status });
         }
         let order = Order { cause: JobCause::Kill, by_operator: true, grace: KILL_GRACE };
@@ -334,21 +364,22 @@ impl Jobs {
         Ok(())
     }
 
-    /// Ends all jobs of a session: `SIGTERM` now, `SIGKILL` after `grace` (P-78).
-    pub(crate) fn terminate(&self, session: &SessionId, grace: Duration) {
+    /// Tells all jobs of a session to end (P-78), `SIGKILL` after `grace`; gives their trees, to be ended at once.
+    pub(crate) fn terminate(&self, session: &SessionId, grace: Duration) -> Vec<Tree> {
         let mut table = self.lock();
-        let Some(owned) = table.sessions.get_mut(session) else { return };
-        owned.terminate(&self.shared.runtime, grace);
+        table.sessions.get_mut(session).map_or_else(Vec::new, |owned| owned.terminate(grace))
     }
 
-    /// Drops the records. What still runs is ended.
-    pub(crate) fn forget(&self, session: &SessionId) {
+    /// Drops the records. What still runs is told to end; gives its trees, to be ended at once.
+    pub(crate) fn forget(&self, session: &SessionId) -> Vec<Tree> {
         let mut table = self.lock();
-        let Some(owned) = table.sessions.get_mut(session) else { return };
-        owned.terminate(&self.shared.runtime, KILL_GRACE);
+        let Some(owned) = table.sessions.get_mut(session) else { return Vec::new() };
+        let trees = owned.terminate(KILL_GRACE);
         owned.forgotten = true;
-        owned.trim(&self.shared);
+        let dropped = owned.trim(self.shared.limits().ended_max);
         table.drop_idle(session);
+        self.remove(dropped);
+        trees
     }
 
     fn end(&self, session: &SessionId, id: &str, end: End) {
@@ -383,8 +414,22 @@ impl Jobs {
             reported: job.reported,
         };
         self.change(session, job, change);
-        owned.trim(&self.shared);
+        let dropped = owned.trim(self.shared.limits().ended_max);
         table.drop_idle(session);
+        self.remove(dropped);
+    }
+
+    /// Removes the files of jobs that are no longer known, away from whoever holds the table.
+    fn remove(&self, jobs: Vec<Job>) {
+        let files = jobs.into_iter().filter_map(|job| Some((job.spills?, job.output.files())));
+        let files: Vec<_> = files.filter(|(_, files)| !files.is_empty()).collect();
+        if !files.is_empty() {
+            self.shared.runtime.spawn_blocking(move || {
+                for (spills, files) in files {
+                    files.iter().for_each(|file| spills.remove(file));
+                }
+            });
+        }
     }
 
     fn change(&self, session: &SessionId, job: &mut Job, change: JobChange) {
@@ -399,6 +444,12 @@ impl Jobs {
         if let Some(sink) = &self.shared.sink {
             sink(session.clone(), change);
         }
+    }
+
+    /// How many sessions are known.
+    #[cfg(test)]
+    pub(crate) fn sessions(&self) -> usize {
+        self.lock().sessions.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -441,29 +492,29 @@ impl Owned {
         earlier.into_iter().skip(skip).collect()
     }
 
-    fn terminate(&mut self, runtime: &Handle, grace: Duration) {
+    fn terminate(&mut self, grace: Duration) -> Vec<Tree> {
         let order = Order { cause: JobCause::Teardown, by_operator: false, grace };
+        let mut trees = Vec::new();
         for job in self.jobs.iter_mut().filter(|job| !job.record.status.is_end()) {
             job.stop(order);
-            if let Some(tree) = &job.tree {
-                end_soon(runtime, tree.clone(), grace);
-            }
+            trees.extend(job.tree.clone());
         }
+        trees
     }
 
-    /// Drops ended jobs that are too many, those whose end is known first (P-68).
-    fn trim(&mut self, shared: &Shared) {
+    /// Takes out ended jobs that are too many, those whose end is known first (P-68).
+    fn trim(&mut self, ended_max: usize) -> Vec<Job> {
         // A job whose end is still held back is wanted once more.
         let is_over = |job: &Job| job.record.status.is_end() && job.held.is_none();
-        let max = if self.forgotten { 0 } else { shared.limits().ended_max };
+        let max = if self.forgotten { 0 } else { ended_max };
+        let mut dropped = Vec::new();
         while self.jobs.iter().filter(|job| is_over(job)).count() > max {
             let at = self.jobs.iter().position(|job| is_over(job) && job.reported);
             let at = at.or_else(|| self.jobs.iter().position(is_over));
-            let Some(at) = at else { return };
-            for file in self.jobs.remove(at).output.files() {
-                shared.spills.remove(&file);
-            }
+            let Some(at) = at else { break };
+            dropped.push(self.jobs.remove(at));
         }
+        dropped
     }
 }
 
@@ -511,12 +562,12 @@ fn unknown(id: &str) -> ToolError {
 }
 
 fn with_status(mut text: String, record: &JobRecord) -> String {
-    push_line(&mut text, &status_line(record.status, record.detail.as_deref()));
+    push_line(&mut text, &record.status_text());
     text
 }
 
 fn had_finished(record: &JobRecord) -> String {
-    let status = status_line(record.status, record.detail.as_deref());
+    let status = record.status_text();
     format!("job {} had already finished {status}", record.id)
 }
 

@@ -50,8 +50,10 @@ pub(crate) struct Candidate<'a> {
     pub(crate) subject: Option<Subject>,
     pub(crate) arguments: &'a Map<String, Value>,
     pub(crate) access: Access,
-    /// The workspace root.
+    /// The session's directory.
     pub(crate) directory: &'a Path,
+    /// Where that stood when the session was given it (P-5).
+    pub(crate) root: Option<&'a Path>,
     /// The tool's own check of arguments.
     pub(crate) check: &'a dyn Fn() -> Result<(), ToolError>,
     /// Where a path leads; `None` where that cannot be known.
@@ -121,10 +123,10 @@ impl Permissions {
 
     /// May read the file system.
     pub(crate) fn judge(&self, call: &Candidate<'_>) -> Explanation {
-        let real = if self.rules.needs_paths(call.tool) {
-            fs::canonicalize(call.directory).ok()
-        } else {
-            None
+        let real = match call.root {
+            Some(root) => Some(root.to_owned()),
+            None if self.rules.needs_paths(call.tool) => fs::canonicalize(call.directory).ok(),
+            None => None,
         };
         let root = real.as_deref().unwrap_or(call.directory).to_string_lossy();
         let verdict = self.rules.decide(&Facts {

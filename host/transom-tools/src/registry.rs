@@ -18,18 +18,18 @@ use transom_harness::{
     permissions::rules::ToolKind,
     ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
 };
-use transom_process::{Confinement, Confiner, SpillDirectory};
+use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
 use self::course::bounded;
 pub use self::setup::RegistryError;
 use crate::{
     abort::AbortSource,
     fence::Fence,
-    jobs::{Jobs, KillError},
+    jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
     options::JobLimits,
     schema::{Root, decode, unsupported, violations},
-    sessions::Sessions,
+    sessions::{Forgotten, Sessions, end_soon},
     shell::Shell,
     tool::{Tool, ToolError},
 };
@@ -39,6 +39,9 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Kept for a tool that runs tools.
 const RESERVED: &str = "run_code";
+
+/// Between `SIGTERM` and `SIGKILL` of what commands have left behind, when their session is gone (decision 33).
+const LEFT_GRACE: Duration = Duration::from_millis(300);
 
 /// The tools of a host. Cheap to clone.
 #[derive(Clone)]
@@ -166,6 +169,12 @@ impl Registry {
         &self.shared.withheld
     }
 
+    /// How many sessions are remembered, and how many of them for their jobs.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> (usize, usize) {
+        (self.shared.sessions.count(), self.shared.jobs.as_ref().map_or(0, Jobs::sessions))
+    }
+
     fn find(&self, name: &str) -> Option<Entry> {
         let table = self.shared.tools.read().unwrap_or_else(PoisonError::into_inner);
         table.entries.get(name).cloned()
@@ -183,6 +192,7 @@ impl Registry {
         arguments: &Map<String, Value>,
     ) -> Explanation {
         let directory = call.cwd.as_deref().map_or(self.shared.directory.as_path(), Path::new);
+        let root = call.root.as_deref().map(Path::new);
         let shared = &self.shared;
         permissions.judge(&Candidate {
             tool: &call.name,
@@ -191,9 +201,10 @@ impl Registry {
             arguments,
             access: call.access,
             directory,
+            root,
             check: &|| entry.map_or(Ok(()), |entry| entry.tool.check(arguments)),
             resolve: &|text| shared.fence.resolve(directory, text).ok(),
-            lack: &|mode| shared.shell.lack(&call.session, directory, mode),
+            lack: &|mode| shared.shell.lack(&call.session, directory, root, mode),
             required: shared.fence.confinement().required,
         })
     }
@@ -283,27 +294,46 @@ impl Tools for Registry {
     }
 
     fn forget(&self, session: &SessionId) {
-        let spills = self.shared.sessions.forget(session);
-        for path in spills {
-            self.shared.spills.remove(&path);
+        let shared = &self.shared;
+        let forgotten = shared.sessions.forget(session);
+        // The name is free from here on: a session that comes back at once has a directory of its own. Before the jobs,
+        // so that a call that is only just starting one sees that it is late, or its job is seen.
+        let aside = match &forgotten {
+            Some(forgotten) => forgotten.life.end(&shared.fence.confinement()),
+            // An earlier host may have left one.
+            None => shared.fence.confinement().set_aside(session.as_str()),
+        };
+        if let Some(jobs) = &shared.jobs {
+            end_soon(&shared.runtime, jobs.forget(session), KILL_GRACE);
         }
-        if let Some(jobs) = &self.shared.jobs {
-            jobs.forget(session);
-        }
-        self.shared.shell.networks.forget(session);
-        self.shared.fence.forget(session.as_str());
-        let (fence, session) = (self.shared.fence.clone(), session.to_string());
-        // It may hold whole trees of files.
-        self.shared.runtime.spawn_blocking(move || fence.confinement().remove_own(&session));
+        shared.fence.forget(session.as_str());
+        let (left, files) = match forgotten {
+            Some(Forgotten { life, spills }) => (Some(Tree::marked(life.mark().clone())), spills),
+            None => (None, Vec::new()),
+        };
+        let spills = shared.spills.clone();
+        shared.runtime.spawn(async move {
+            // First who could still write there.
+            if let Some(left) = left {
+                left.end(LEFT_GRACE).await;
+            }
+            // It may hold whole trees of files. It fails only while the runtime shuts down.
+            let removed = tokio::task::spawn_blocking(move || {
+                files.iter().for_each(|file| spills.remove(file));
+                aside.iter().for_each(|aside| Confinement::remove(aside));
+            });
+            let _ = removed.await;
+        });
     }
 
     fn terminate(&self, session: &SessionId, kill_after_ms: u64) {
         let grace = Duration::from_millis(kill_after_ms);
         // In this order, so that a call that is only just starting a job is stopped or its job is seen.
-        self.shared.sessions.terminate(&self.shared.runtime, session, grace);
+        let mut trees = self.shared.sessions.terminate(session, grace);
         if let Some(jobs) = &self.shared.jobs {
-            jobs.terminate(session, grace);
+            trees.extend(jobs.terminate(session, grace));
         }
+        end_soon(&self.shared.runtime, trees, grace);
     }
 }
 

@@ -1,7 +1,6 @@
-//! Texts about commands and jobs, put together line by line (L-97, P-71, P-73). Which lines there are is decided
+//! Texts about commands and jobs, put together line by line (L-97, P-71). Which lines there are is decided
 //! where the command ran.
 
-use transom_harness::jobs::JobStatus;
 use transom_process::{Captured, Exit};
 
 /// What became of a command.
@@ -50,6 +49,11 @@ impl Report {
     }
 }
 
+/// That there is more than what was shown, and where (P-71).
+pub(crate) fn dropped(files: &[String]) -> String {
+    format!("[some output was dropped from memory; full output: {}]", files.join(", "))
+}
+
 fn stream_text(captured: &Captured) -> String {
     let mut text = captured.text();
     if captured.is_cut() {
@@ -58,14 +62,6 @@ fn stream_text(captured: &Captured) -> String {
         push_line(&mut text, &format!("[output truncated; full output: {path}]"));
     }
     text
-}
-
-/// `[status: <s>]` or `[status: <s>, <detail>]` (P-73).
-pub(crate) fn status_line(status: JobStatus, detail: Option<&str>) -> String {
-    match detail {
-        Some(detail) => format!("[status: {}, {detail}]", status.as_str()),
-        None => format!("[status: {}]", status.as_str()),
-    }
 }
 
 /// Adds a text on a line of its own.
@@ -79,12 +75,4 @@ pub(crate) fn begin_line(text: &mut String) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-}
-
-/// At most so many characters, the last one `…` if any are left out.
-pub(crate) fn shorten(text: &str, chars_max: usize) -> String {
-    if text.chars().nth(chars_max).is_none() {
-        return text.to_owned();
-    }
-    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }

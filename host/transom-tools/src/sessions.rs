@@ -1,6 +1,8 @@
 //! What is remembered of each session: running calls with their children, the files it has seen
 //! (L-99), and the spill files its results name.
 
+mod life;
+
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
@@ -11,9 +13,10 @@ use std::{
 
 use tokio::runtime::Handle;
 use transom_frame::SessionId;
-use transom_process::{Signal, Tree};
+use transom_process::{Tree, end_all, terminate_all};
 
-use crate::abort::AbortSource;
+pub(crate) use self::life::{Life, Own, job_files};
+use crate::{abort::AbortSource, fence::Fence};
 
 /// How many files a session remembers to have seen. Beyond that the one seen longest ago has to be
 /// read again before it can be changed.
@@ -27,13 +30,14 @@ const SPILLS_MAX: usize = 64;
 pub(crate) type Version = [u8; 32];
 
 /// The sessions of one registry.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Sessions {
     shared: Arc<Mutex<Table>>,
+    fence: Fence,
 }
 
 #[derive(Default)]
-struct Table {
+pub(crate) struct Table {
     sessions: HashMap<SessionId, Session>,
     calls: u64,
 }
@@ -44,9 +48,8 @@ struct Session {
     observed: HashMap<PathBuf, Observed>,
     observations: u64,
     spills: VecDeque<PathBuf>,
-    /// Nothing more is remembered on behalf of calls that were running when the session was
-    /// forgotten.
-    forgotten: bool,
+    /// `None` once the session was forgotten: nothing more is remembered on behalf of calls that were running then.
+    life: Option<Arc<Life>>,
 }
 
 struct RunningCall {
@@ -66,44 +69,63 @@ pub(crate) struct Ticket {
     sessions: Sessions,
     session: SessionId,
     call: u64,
+    life: Arc<Life>,
+}
+
+/// What was remembered of a session.
+pub(crate) struct Forgotten {
+    pub(crate) life: Arc<Life>,
+    pub(crate) spills: Vec<PathBuf>,
 }
 
 impl Sessions {
+    pub(crate) fn new(fence: Fence) -> Sessions {
+        Sessions { shared: Arc::default(), fence }
+    }
+
     pub(crate) fn begin(&self, session: &SessionId, abort: AbortSource) -> Ticket {
         let mut table = self.lock();
         table.calls += 1;
         let call = table.calls;
         let entry = table.sessions.entry(session.clone()).or_default();
-        entry.forgotten = false;
+        let new = || Life::new(session, Arc::downgrade(&self.shared), self.fence.clone());
+        let life = entry.life.get_or_insert_with(new).clone();
         entry.calls.insert(call, RunningCall { abort, trees: Vec::new(), grace: None });
-        Ticket { sessions: self.clone(), session: session.clone(), call }
+        Ticket { sessions: self.clone(), session: session.clone(), call, life }
     }
 
-    /// Aborts the running calls of a session and ends their children, also those that are only just
-    /// being born: `SIGTERM` now, `SIGKILL` after `grace`.
-    pub(crate) fn terminate(&self, runtime: &Handle, session: &SessionId, grace: Duration) {
+    /// Aborts the running calls of a session. Gives their children and whatever else carries the session's mark, to be
+    /// ended; those that are only just being born are ended as they come.
+    pub(crate) fn terminate(&self, session: &SessionId, grace: Duration) -> Vec<Tree> {
         let mut table = self.lock();
-        let session = table.sessions.get_mut(session);
-        for call in session.into_iter().flat_map(|session| session.calls.values_mut()) {
+        let Some(session) = table.sessions.get_mut(session) else { return Vec::new() };
+        let mut trees = Vec::new();
+        for call in session.calls.values_mut() {
             call.grace = Some(grace);
             call.abort.abort();
-            for tree in &call.trees {
-                end_soon(runtime, tree.clone(), grace);
-            }
+            trees.extend(call.trees.iter().cloned());
         }
+        trees.extend(session.life.as_ref().map(|life| Tree::marked(life.mark().clone())));
+        trees
     }
 
-    /// Forgets everything but what still runs; returns the spill files.
-    pub(crate) fn forget(&self, session: &SessionId) -> Vec<PathBuf> {
+    /// Forgets everything but what still runs; `None` if there was nothing.
+    pub(crate) fn forget(&self, session: &SessionId) -> Option<Forgotten> {
         let mut table = self.lock();
-        let Some(entry) = table.sessions.get_mut(session) else { return Vec::new() };
-        let spills = std::mem::take(&mut entry.spills);
+        let entry = table.sessions.get_mut(session)?;
+        let spills = std::mem::take(&mut entry.spills).into();
+        let life = entry.life.take();
         entry.observed.clear();
-        entry.forgotten = true;
         if entry.calls.is_empty() {
             table.sessions.remove(session);
         }
-        spills.into()
+        Some(Forgotten { life: life?, spills })
+    }
+
+    /// How many sessions are remembered.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.lock().sessions.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -112,7 +134,25 @@ impl Sessions {
     }
 }
 
+impl Table {
+    fn lives(&self, session: &SessionId) -> bool {
+        self.sessions.get(session).is_some_and(|entry| entry.life.is_some())
+    }
+}
+
+impl Session {
+    /// Whether a call belongs to the life that goes on.
+    fn is_of(&self, ticket: &Ticket) -> bool {
+        self.life.as_ref().is_some_and(|life| Arc::ptr_eq(life, &ticket.life))
+    }
+}
+
 impl Ticket {
+    /// The life of the session that the call belongs to.
+    pub(crate) fn life(&self) -> &Arc<Life> {
+        &self.life
+    }
+
     /// Ties a child to the call, so that it can be ended with the session; at once, if the session is
     /// being torn down already.
     pub(crate) fn add_tree(&self, runtime: &Handle, tree: Tree) {
@@ -120,7 +160,7 @@ impl Ticket {
         let session = table.sessions.get_mut(&self.session);
         if let Some(call) = session.and_then(|session| session.calls.get_mut(&self.call)) {
             if let Some(grace) = call.grace {
-                end_soon(runtime, tree.clone(), grace);
+                end_soon(runtime, vec![tree.clone()], grace);
             }
             call.trees.push(tree);
         }
@@ -137,7 +177,7 @@ impl Ticket {
     pub(crate) fn observe(&self, path: PathBuf, version: Version) {
         let mut table = self.sessions.lock();
         let Some(session) = table.sessions.get_mut(&self.session) else { return };
-        if session.forgotten {
+        if !session.is_of(self) {
             return;
         }
         session.observations += 1;
@@ -155,7 +195,7 @@ impl Ticket {
     pub(crate) fn add_spill(&self, path: PathBuf) -> Option<PathBuf> {
         let mut table = self.sessions.lock();
         let Some(session) =
-            table.sessions.get_mut(&self.session).filter(|session| !session.forgotten)
+            table.sessions.get_mut(&self.session).filter(|session| session.is_of(self))
         else {
             return Some(path);
         };
@@ -164,13 +204,18 @@ impl Ticket {
     }
 }
 
-/// Ends a tree without waiting for it: `SIGTERM` now, `SIGKILL` after `grace`.
-pub(crate) fn end_soon(runtime: &Handle, tree: Tree, grace: Duration) {
-    tree.terminate();
+/// Ends trees without waiting for that: `SIGTERM` now, `SIGKILL` after `grace`.
+pub(crate) fn end_soon(runtime: &Handle, trees: Vec<Tree>, grace: Duration) {
+    if trees.is_empty() {
+        return;
+    }
+    let asked = trees.clone();
+    // At once, however busy the runtime's workers are.
+    let asked = runtime.spawn_blocking(move || terminate_all(&asked));
     runtime.spawn(async move {
-        if !tree.gone_within(grace).await {
-            tree.signal(Signal::SIGKILL);
-        }
+        // It fails only while the runtime shuts down.
+        let _ = asked.await;
+        end_all(trees, grace).await
     });
 }
 
@@ -179,9 +224,7 @@ impl Drop for Ticket {
         let mut table = self.sessions.lock();
         let Some(session) = table.sessions.get_mut(&self.session) else { return };
         session.calls.remove(&self.call);
-        let idle = session.calls.is_empty();
-        if idle && (session.forgotten || (session.observed.is_empty() && session.spills.is_empty()))
-        {
+        if session.calls.is_empty() && session.life.is_none() {
             table.sessions.remove(&self.session);
         }
     }

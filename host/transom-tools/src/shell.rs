@@ -2,25 +2,25 @@
 //! command or lets it run on is `bash`'s.
 
 use std::{
-    collections::HashMap,
-    fs, io,
+    fs,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::OnceCell, time::timeout};
+use tokio::{runtime::Handle, time::timeout};
 use transom_frame::SessionId;
 use transom_harness::permissions::Mode;
 use transom_process::{
-    Capture, Captured, Command, Confined, Confiner, Ending, Exit, Observer, Places, Process,
-    Profile, SessionNetwork, SpawnError, Spawner, SpillDirectory, Tree, Verdict, Width,
+    Capture, Captured, Command, Confined, Confiner, Ending, Exit, Mark, Observer, Places, Process,
+    Profile, SpawnError, Spawner, SpillDirectory, Tree, Verdict, Width,
 };
 
 use crate::{
     fence::Fence,
     jobs::TAIL_BYTES_MAX,
     options::SessionLog,
+    sessions::{Life, Own},
     tool::{ToolError, blocking},
 };
 
@@ -42,23 +42,23 @@ pub(crate) struct Shell {
     pub(crate) session_log: Option<SessionLog>,
     pub(crate) fence: Fence,
     pub(crate) confiner: RwLock<Option<Confiner>>,
-    pub(crate) networks: Networks,
-}
-
-/// The networks of sessions whose commands have one; made with the first command that needs it (P-54).
-#[derive(Default)]
-pub(crate) struct Networks {
-    cells: Mutex<HashMap<SessionId, Arc<OnceCell<Option<SessionNetwork>>>>>,
 }
 
 /// A command as a call wants it.
 pub(crate) struct Line {
     pub(crate) session: SessionId,
+    pub(crate) life: Arc<Life>,
+    /// The background job that it is.
+    pub(crate) job: Option<String>,
+    /// Names its spill files where no job does.
+    pub(crate) call_id: String,
     pub(crate) command: String,
     /// Where it runs.
     pub(crate) directory: PathBuf,
-    /// The workspace root, wherever it runs (P-41).
+    /// The session's directory, wherever it runs (P-41).
     pub(crate) workspace: PathBuf,
+    /// Where that stood when the session was given it (P-5).
+    pub(crate) root: Option<PathBuf>,
     /// The mode that holds it back, if one does.
     pub(crate) confined: Option<Mode>,
 }
@@ -77,6 +77,18 @@ pub(crate) struct Running {
     verdict: Option<Verdict>,
     stdout: Option<Capture>,
     stderr: Option<Capture>,
+    /// What ends with it.
+    tree: Tree,
+    spills: SpillDirectory,
+}
+
+/// What a command has before it runs.
+#[derive(Default)]
+struct Prepared {
+    own: Option<Own>,
+    /// Of confined ones.
+    places: Option<Places>,
+    log: Option<PathBuf>,
 }
 
 /// What a command came to.
@@ -87,6 +99,8 @@ pub(crate) struct Finished {
     pub(crate) exit: Option<Exit>,
     /// The confiner failed; the command did not run.
     pub(crate) unconfinable: Option<String>,
+    /// Where the files of its streams are.
+    pub(crate) spills: SpillDirectory,
 }
 
 /// Where the streams of a command are seen besides.
@@ -106,7 +120,13 @@ impl Shell {
     }
 
     /// Why no command of a session can be confined under a mode, if none can (P-60). Reads the file system.
-    pub(crate) fn lack(&self, session: &SessionId, workspace: &Path, mode: Mode) -> Option<String> {
+    pub(crate) fn lack(
+        &self,
+        session: &SessionId,
+        workspace: &Path,
+        root: Option<&Path>,
+        mode: Mode,
+    ) -> Option<String> {
         let width = width(mode)?;
         let confinement = self.fence.confinement();
         if confinement.off {
@@ -118,25 +138,26 @@ impl Shell {
             return Some(format!("missing: {}", gaps.collect::<Vec<_>>().join(", ")));
         }
         // Without places there is nothing to confine to; the call will fail for that.
-        let places = confinement.places(session.as_str(), workspace).ok()?;
+        let places = self.fence.places(session.as_str(), workspace, root).ok()?;
         let exposed =
             "the host's own files lie where commands may write, and nothing here can cover them";
         (!confiner.holds(width, &places)).then(|| exposed.to_owned())
     }
 
-    /// Starts a command. `label` names its spill files.
+    /// Starts a command.
     pub(crate) async fn launch(
         &self,
         line: &Line,
-        label: &str,
         observers: Observers,
     ) -> Result<Running, LaunchError> {
-        let (own, places) = self.prepare(line).await?;
-        let command = self.command(line, own, places.as_ref());
+        let Prepared { own, places, log } = self.prepare(line).await?;
+        let own_spills = own.as_ref().map(|own| own.spills.clone());
+        let command = self.command(line, own, log);
+        let mark = command.mark.clone();
         let (command, verdict) = match (line.confined.and_then(width), places) {
             (Some(width), Some(places)) => {
                 let Confined { command, verdict } =
-                    self.confine(&line.session, command, width, places).await?;
+                    self.confine(&line.life, command, width, places).await?;
                 (command, Some(verdict))
             }
             (_, _) => (command, None),
@@ -150,7 +171,14 @@ impl Shell {
             error => LaunchError::Spawn(error),
         })?;
         let runtime = Handle::current();
-        let spill = |stream: &str| self.spills.spill(&format!("{label}.{stream}"));
+        let spill = |stream: &str| match (&own_spills, &line.job) {
+            // Found again by the job's id, also by a later host (P-78).
+            (Some(spills), Some(job)) => spills.spill_named(&format!("{job}.{stream}")),
+            (spills, _) => {
+                let spills = spills.as_ref().unwrap_or(&self.spills);
+                spills.spill(&format!("{}.{stream}", line.call_id))
+            }
+        };
         let stdout = process.stdout.take().map(|pipe| {
             let spill = spill("stdout");
             Capture::start_observed(&runtime, pipe, TAIL_BYTES_MAX, spill, observers.stdout)
@@ -159,31 +187,46 @@ impl Shell {
             let spill = spill("stderr");
             Capture::start_observed(&runtime, pipe, TAIL_BYTES_MAX, spill, observers.stderr)
         });
-        Ok(Running { process, verdict, stdout, stderr })
+        let tree = match (&line.job, mark) {
+            // Whatever a job has started ends with it; what a call leaves behind lives as long as its session (P-41).
+            (Some(_), Some(mark)) => process.tree().with_marked(mark),
+            (_, _) => process.tree(),
+        };
+        let spills = own_spills.unwrap_or_else(|| self.spills.clone());
+        Ok(Running { process, verdict, stdout, stderr, tree, spills })
     }
 
-    /// The session's own directory, and what a confined command may touch.
-    async fn prepare(&self, line: &Line) -> Result<(Option<PathBuf>, Option<Places>), LaunchError> {
-        let fence = self.fence.clone();
-        let (session, workspace) = (line.session.to_string(), line.workspace.clone());
-        let is_confined = line.confined.is_some();
+    /// The session's own directory, its log, and what a confined command may touch.
+    async fn prepare(&self, line: &Line) -> Result<Prepared, LaunchError> {
+        let (fence, spills, session_log) =
+            (self.fence.clone(), self.spills.clone(), self.session_log.clone());
+        let (session, workspace, root) =
+            (line.session.clone(), line.workspace.clone(), line.root.clone());
+        let (life, is_confined) = (line.life.clone(), line.confined.is_some());
         let prepared = blocking(move || {
-            let own = match fence.confinement().make_own(&session) {
+            let own = match life.own(&fence.confinement(), &spills) {
                 Ok(own) => own,
+                Err(_) if life.is_over() => return Err(ToolError::aborted()),
                 Err(error) => {
-                    tracing::warn!(session, %error, "a session has no directory of its own");
+                    tracing::warn!(%session, %error, "a session has no directory of its own");
                     None
                 }
             };
-            let places = is_confined.then(|| fence.places(&session, &workspace)).transpose();
-            Ok((own, places.map_err(|error| ToolError::new(error.to_string()))?))
+            let places = is_confined
+                .then(|| fence.places(session.as_str(), &workspace, root.as_deref()))
+                .transpose();
+            let places = places.map_err(|error| ToolError::new(error.to_string()))?;
+            let log = session_log
+                .and_then(|log| log(&session))
+                .filter(|log| places.as_ref().is_none_or(|places| is_readable(log, places)));
+            Ok(Prepared { own, places, log })
         });
         prepared.await.map_err(|error| unconfinable(&error))
     }
 
     async fn confine(
         &self,
-        session: &SessionId,
+        life: &Life,
         command: Command,
         width: Width,
         places: Places,
@@ -191,7 +234,7 @@ impl Shell {
         let Some(confiner) = self.confiner() else {
             return Err(LaunchError::Unconfinable(NO_CONFINER.to_owned()));
         };
-        let network = self.networks.of(session, &confiner).await;
+        let network = life.network(&confiner).await;
         let network = network.map_err(|error| unconfinable(&error))?;
         let profile = Profile { width, places, network };
         let confined = blocking(move || Ok(confiner.confine(command, &profile)));
@@ -205,9 +248,7 @@ impl Shell {
         })
     }
 
-    fn command(&self, line: &Line, own: Option<PathBuf>, places: Option<&Places>) -> Command {
-        let log = self.session_log.as_ref().and_then(|log| log(&line.session));
-        let log = log.filter(|log| places.is_none_or(|places| is_readable(log, places)));
+    fn command(&self, line: &Line, own: Option<Own>, log: Option<PathBuf>) -> Command {
         let text = |path: PathBuf| path.into_os_string().into_string().ok();
         let managed = [
             ("DSH_SHELL", Some("1".to_owned())),
@@ -219,7 +260,7 @@ impl Shell {
         environment.retain(|(name, _)| managed.iter().all(|(managed, _)| managed != name));
         let set = managed.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
         environment.extend(set);
-        if let Some(own) = own.and_then(text) {
+        if let Some(own) = own.and_then(|own| text(own.directory)) {
             environment.retain(|(name, _)| name != "TMPDIR");
             environment.push(("TMPDIR".to_owned(), own));
         }
@@ -227,6 +268,7 @@ impl Shell {
             arguments: vec!["-c".to_owned(), line.command.clone()],
             directory: Some(line.directory.clone()),
             environment,
+            mark: Some(line.mark()),
             ..Command::new("bash")
         }
     }
@@ -244,22 +286,13 @@ impl Shell {
     }
 }
 
-impl Networks {
-    async fn of(
-        &self,
-        session: &SessionId,
-        confiner: &Confiner,
-    ) -> io::Result<Option<SessionNetwork>> {
-        let cell = {
-            let mut cells = self.cells.lock().unwrap_or_else(PoisonError::into_inner);
-            cells.entry(session.clone()).or_default().clone()
-        };
-        cell.get_or_try_init(|| confiner.network()).await.cloned()
-    }
-
-    /// Lets go of a session's network; it is there as long as commands run in it.
-    pub(crate) fn forget(&self, session: &SessionId) {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+impl Line {
+    /// By what all that it starts can be told.
+    fn mark(&self) -> Mark {
+        match &self.job {
+            Some(job) => self.life.mark().part(job),
+            None => self.life.mark().clone(),
+        }
     }
 }
 
@@ -284,7 +317,12 @@ fn is_readable(path: &Path, places: &Places) -> bool {
 
 impl Running {
     pub(crate) fn tree(&self) -> Tree {
-        self.process.tree()
+        self.tree.clone()
+    }
+
+    /// Where its long outputs go.
+    pub(crate) fn spills(&self) -> &SpillDirectory {
+        &self.spills
     }
 
     /// Waits for the command's own end, and a moment for what it leaves running. May be dropped and called again.
@@ -296,7 +334,7 @@ impl Running {
 
     /// Ends what still runs, and collects what there is.
     pub(crate) async fn finish(mut self, grace: Duration) -> Finished {
-        if self.process.tree().end(grace).await == Ending::Survived {
+        if self.tree.end(grace).await == Ending::Survived {
             tracing::warn!(process = self.process.id(), "a command could not be ended");
         }
         let exit = timeout(DRAIN, self.process.wait()).await.ok().and_then(Result::ok);
@@ -306,7 +344,7 @@ impl Running {
             Some(verdict) => failure(verdict).await,
             None => None,
         };
-        Finished { stdout, stderr, exit, unconfinable }
+        Finished { stdout, stderr, exit, unconfinable, spills: self.spills }
     }
 }
 

@@ -5,6 +5,7 @@ mod changes;
 mod fence;
 mod jobs;
 mod judging;
+mod lives;
 mod others;
 mod reading;
 mod registry;
@@ -85,6 +86,7 @@ impl Bench {
         let call = ToolCall {
             session: self.session.into(),
             cwd: Some(self.shown("")),
+            root: None,
             call_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.to_owned(),

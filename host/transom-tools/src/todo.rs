@@ -1,5 +1,4 @@
-//! `todo_write`: the model's own list of what is to be done (L-101). The call's arguments in the log are the list;
-//! nothing else keeps it.
+//! `todo_write`: the model's own list of what is to be done (L-101). The log keeps it, in `todo/write`.
 
 use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
@@ -53,7 +52,10 @@ impl Tool for TodoWrite {
     }
 
     fn run(&self, call: Call) -> Running {
-        Box::pin(async move { Ok(ToolOutcome::text(told(&call.arguments))) })
+        let todos = call.arguments.get("todos").cloned().map(Box::new);
+        Box::pin(
+            async move { Ok(ToolOutcome { todos, ..ToolOutcome::text(told(&call.arguments)) }) },
+        )
     }
 }
 

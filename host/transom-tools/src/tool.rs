@@ -56,6 +56,8 @@ pub struct Call {
     pub session: SessionId,
     /// The directory relative paths stand in; absolute.
     pub directory: PathBuf,
+    /// Where the session's directory really stood when the session was given it (P-5).
+    pub root: Option<PathBuf>,
     /// The model's name for this call.
     pub call_id: String,
     /// What it may do.

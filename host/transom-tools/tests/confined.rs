@@ -166,3 +166,42 @@ async fn p60_a_session_that_could_write_the_hosts_own_files_has_no_confiner_with
         Judgement::Refuse(outcome) => panic!("{outcome:?}"),
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p5_what_a_shell_puts_in_the_place_of_a_directory_is_no_workspace() {
+    let yard = Yard::new().await;
+    fs::create_dir(yard.path("work/sub")).unwrap();
+    let directory = yard.path("work/sub").canonicalize().unwrap();
+    // A session below the workspace of another one; so would be one that works for it.
+    let other = |name: &str, arguments: &serde_json::Value| {
+        let mut call = yard.wished(name, arguments, ASK);
+        call.session = "other".into();
+        call.cwd = Some(directory.display().to_string());
+        call.root = Some(directory.display().to_string());
+        call
+    };
+    // Before its first call.
+    let exchange = format!("mv sub moved && ln -s {} sub", yard.path("outside").display());
+    assert_eq!(yard.run(&exchange, ASK).await, "(no output)");
+    let before = fs::read_dir(yard.path("outside")).unwrap().count();
+    let refused = yard.perform(other("bash", &line("echo x > f"))).await;
+    assert_eq!(code(&refused), "SandboxUnavailableError/SANDBOX_UNAVAILABLE");
+    let told = text(&refused);
+    assert!(told.contains("and now leads to"), "{told}");
+    let write = json!({ "file_path": "f", "content": "x" });
+    let refused = yard.perform(other("write", &write)).await;
+    assert_eq!(code(&refused), "FsError/FS_SANDBOX_DENIED");
+    // Nor by another name.
+    let write =
+        json!({ "file_path": yard.path("outside/f").display().to_string(), "content": "x" });
+    let refused = yard.perform(other("write", &write)).await;
+    assert_eq!(code(&refused), "FsError/FS_SANDBOX_DENIED");
+    let mut job = line("echo x > f");
+    job["run_in_background"] = true.into();
+    yard.perform(other("bash", &job)).await;
+    assert_eq!(yard.end().await, (JobStatus::Failed, RUNNER_FAILED.to_owned()));
+    assert_eq!(fs::read_dir(yard.path("outside")).unwrap().count(), before);
+    // Whoever has done it stays in its own.
+    let denied = yard.run("echo x > sub/f", ASK).await;
+    assert!(denied.contains(DENIED), "{denied}");
+}

@@ -259,11 +259,12 @@ pub(crate) struct Permissions {
     /// The arguments of the call, as JSON.
     #[arg(long, value_name = "JSON", default_value = "{}", requires = "tool")]
     pub(crate) args: String,
-    /// Switch a live session of a running host to this preset.
-    #[arg(long, value_name = "PRESET", requires = "session", conflicts_with_all = ["manifests", "tool", "store", "model_script"])]
-    pub(crate) set: Option<String>,
-    /// With `--set`: the control socket. By default `control.sock` in the state directory.
-    #[arg(long, value_name = "SOCKET", requires = "set")]
+    /// A value instead of the manifest's, as everywhere; or, with `--session`, the preset to which a live session of a
+    /// running host is switched.
+    #[arg(long = "set", value_name = "KEY=VALUE|PRESET")]
+    pub(crate) sets: Vec<String>,
+    /// With a preset: the control socket. By default `control.sock` in the state directory.
+    #[arg(long, value_name = "SOCKET", requires = "sets")]
     pub(crate) control: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]

@@ -30,6 +30,8 @@ pub(crate) enum Hangup {
     /// The configuration is to be read again. One that waits already is enough.
     Reload(mpsc::Sender<()>),
 }
+/// How long the system may take to end what is left at the hard stop.
+const LAST_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Turns `stop` true at the first signal that asks for an end. Gives whether it was SIGINT.
 pub(crate) fn signalled(
@@ -83,6 +85,7 @@ fn count_down() {
     {
         thread::park_timeout(left);
     }
-    // Children die with the process: the guard that watches them hears of it.
+    // Children die with the process: the guard that watches them hears of it. What has left them does not.
+    transom_process::end_descendants(LAST_PATIENCE);
     process::exit(1);
 }

@@ -1,7 +1,7 @@
 //! The environment as a value: read once, handed down.
 
 use std::{
-    env,
+    env, fmt,
     fs::File,
     io::{self, IsTerminal as _, Read as _},
     path::{Path, PathBuf},
@@ -16,11 +16,22 @@ pub(crate) const CONFIGURATION_BYTES_MAX: u64 = 16 << 20;
 pub(crate) const COMPONENT_BYTES_MAX: u64 = 256 << 20;
 
 /// Variables of the process and its working directory.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) variables: Vec<(String, String)>,
     /// Absolute.
     pub(crate) directory: PathBuf,
+}
+
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Names only: values may be secrets.
+        let names: Vec<_> = self.variables.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Environment")
+            .field("variables", &names)
+            .field("directory", &self.directory)
+            .finish()
+    }
 }
 
 impl Environment {
@@ -92,4 +103,19 @@ pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 pub(crate) fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read_bounded(path, CONFIGURATION_BYTES_MAX)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Environment;
+
+    #[test]
+    fn an_environment_shows_names_and_no_values() {
+        let environment = Environment {
+            variables: vec![("DEEPSEEK_API_KEY".to_owned(), "hunter2".to_owned())],
+            directory: "/here".into(),
+        };
+        let shown = format!("{environment:?}");
+        assert!(shown.contains("DEEPSEEK_API_KEY") && !shown.contains("hunter2"), "{shown}");
+    }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use transom_config::{
     launch::PermissionMode,
-    manifest::{self, Approvals, Manifest, RuleDecision},
+    manifest::{self, Approvals, Carrier, Manifest, RuleDecision},
 };
 use transom_harness::{
     agent,
@@ -98,7 +98,7 @@ pub(crate) fn workspaces(manifest: &Manifest) -> Vec<Pattern> {
     manifest.permissions.workspaces.iter().flatten().map(Pattern::new).collect()
 }
 
-/// What shells and file tools are held to.
+/// What shells and file tools are held to. Where anything is, the host's own files have to be known.
 pub(crate) fn confinement(
     manifest: &Manifest,
     governance: Governance,
@@ -107,7 +107,12 @@ pub(crate) fn confinement(
 ) -> anyhow::Result<Confinement> {
     let wanted = &manifest.confine;
     let given = |name| environment.given(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = environment.state_directory().ok();
+    let home = match governance {
+        Governance::None => environment.state_directory().ok(),
+        Governance::Full => Some(environment.state_directory().context(
+            "this host's own files cannot be kept from tools where it is not known which they are",
+        )?),
+    };
     let mut private = Vec::new();
     // Of the store's directory only its own files are private: it may be a workspace.
     private.extend(home.clone());
@@ -117,6 +122,10 @@ pub(crate) fn confinement(
         private.push(name.into());
     }
     private.extend(environment.cache_directory());
+    private.extend(named(manifest).map(|path| environment.absolute(path)));
+    let mut guard = wanted.guard.clone();
+    // Nor is what runs behind a door for shells to change (P-46).
+    guard.extend(codecs(manifest).map(|path| environment.absolute(path)));
     Ok(Confinement {
         off: wanted.off || governance == Governance::None,
         required: wanted.required,
@@ -126,13 +135,28 @@ pub(crate) fn confinement(
         write: wanted.write.clone(),
         hide: wanted.hide.clone(),
         show: wanted.show.clone(),
-        guard: wanted.guard.clone(),
+        guard,
         guard_git: wanted.guard_git,
         private,
         user_home: given("HOME"),
         temp: given("TMPDIR"),
         run: home.map(|home| home.join("run")),
     })
+}
+
+/// What the manifest names that is between the host and others: sockets, and the words of the scripted model.
+fn named(manifest: &Manifest) -> impl Iterator<Item = &Path> {
+    let listens = manifest.doors.values().filter_map(|door| match &door.carrier {
+        Carrier::Unix { listen } => Some(listen.as_path()),
+        Carrier::Stdio => None,
+    });
+    listens.chain(manifest.control.listen.as_deref()).chain(manifest.model.script.as_deref())
+}
+
+/// The files behind the doors. `chosen` adds the manifest with its lock and its policies: it knows where
+/// they were read.
+fn codecs(manifest: &Manifest) -> impl Iterator<Item = &Path> {
+    manifest.components.values().map(|component| component.source.as_path())
 }
 
 /// How many jobs there may be. `None`: none of a kind that runs on behind its call.
@@ -175,3 +199,6 @@ fn network(access: manifest::Access) -> Network {
         manifest::Access::Allow => Network::Allow,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -34,6 +34,7 @@ use std::{
     env,
     io::{self, Write as _},
     process::ExitCode,
+    time::Duration,
 };
 
 use clap::Parser;
@@ -43,12 +44,18 @@ use crate::{
     environment::Environment,
 };
 
+/// How long the system may take to end what is left when the program ends.
+const LEFT_PATIENCE: Duration = Duration::from_millis(500);
+
 fn main() -> ExitCode {
     // First of all: a launcher must have one thread, and every command waits for it.
     if let Some(status) = confine::play() {
         return status;
     }
-    match program() {
+    let ended = program();
+    // Whatever commands have left behind ends with the host, however it was hidden.
+    transom_process::end_descendants(LEFT_PATIENCE);
+    match ended {
         Ok(status) => ExitCode::from(status),
         // Whoever read the output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
@@ -62,7 +69,12 @@ fn main() -> ExitCode {
 fn program() -> anyhow::Result<u8> {
     // Other processes of this user, shells of the model among them, must not read the environment, and with
     // it the key, from /proc. Where that cannot be had the program runs all the same.
-    let _ = transom_process::protect_host();
+    if let Err(error) = transom_process::protect_host() {
+        let _ = writeln!(
+            io::stderr(),
+            "transom: other processes of this user can read the memory of this one, and the keys in it: {error}"
+        );
+    }
     let environment = Environment::of_process()?;
     let log = telemetry::start(&environment)?;
     let arguments: Vec<String> =
@@ -79,9 +91,6 @@ fn program() -> anyhow::Result<u8> {
         Command::Stdio(command) => stdio::run(&command, &environment),
         Command::Prompt(command) => prompt::run(&command, &environment),
         Command::Export(command) => export::session(&command, &environment),
-        Command::Permissions(command) if command.set.is_some() => {
-            remote::permissions(&command, &environment)
-        }
         Command::Permissions(command) => permissions::run(&command, &environment),
         Command::Status(command) => remote::status(&command, &environment),
         Command::Connections(command) => remote::connections(&command, &environment),

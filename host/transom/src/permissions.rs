@@ -35,16 +35,19 @@ use crate::{
     deployment::{self, Extras},
     environment::Environment,
     governance::{self, Governance},
-    tooling,
+    remote, tooling,
 };
 
 /// Longest wait for the judge, which reads a few directories at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(command: &cli::Permissions, environment: &Environment) -> anyhow::Result<u8> {
+    if let Some(preset) = preset(command)? {
+        return remote::permissions(command, preset, environment);
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let which = cli::Which { manifests: command.manifests.clone(), sets: Vec::new() };
+    let which = cli::Which { manifests: command.manifests.clone(), sets: command.sets.clone() };
     let deployment = chosen::deployment(&which, &Held::default(), &command.host, environment)?;
     let manifest = deployment.manifest;
     let shown = runtime.block_on(Shown::collect(command, &manifest, environment));
@@ -53,6 +56,31 @@ pub(crate) fn run(command: &cli::Permissions, environment: &Environment) -> anyh
     let text = if command.json { format!("{}\n", shown.json()) } else { shown.text() };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(0)
+}
+
+/// The preset that `--set` names, where it is no `key=value`.
+fn preset(command: &cli::Permissions) -> anyhow::Result<Option<&str>> {
+    let Some(preset) = command.sets.iter().find(|set| !set.contains('=')) else {
+        return Ok(None);
+    };
+    let cli::Permissions { manifests, session, tool, args: _, sets, control: _, json: _, host } =
+        command;
+    if session.is_none() {
+        bail!(
+            "`--set {preset}` names a preset; say with `--session` of which session, or write `--set key=value`"
+        );
+    }
+    let alone = manifests.is_empty()
+        && tool.is_none()
+        && sets.len() == 1
+        && host.store.is_none()
+        && host.model_script.is_none();
+    if !alone {
+        bail!(
+            "`--set {preset}` asks the host that runs; leave out whatever is about another deployment"
+        );
+    }
+    Ok(Some(preset))
 }
 
 /// What `transom check` says of permissions: what looks wrong in the rules, and what holds shells back.
@@ -70,7 +98,7 @@ pub(crate) async fn outlook(
 ) -> anyhow::Result<Outlook> {
     let command = cli::Permissions {
         manifests: Vec::new(),
-        set: None,
+        sets: Vec::new(),
         control: None,
         session: None,
         tool: None,
@@ -191,6 +219,7 @@ impl Shown {
                 let call = ToolCall {
                     session: command.session.as_deref().unwrap_or("none").into(),
                     cwd: Some(directory.display().to_string()),
+                    root: None,
                     call_id: "call".to_owned(),
                     name: tool.clone(),
                     arguments: command.args.clone(),
@@ -368,6 +397,12 @@ impl Session {
             Mode::DangerFullAccess => "everything".to_owned(),
         };
         lines.push(format!("may change     {roots}"));
+        if self.mode == Mode::WorkspaceWrite && !self.places.absent.is_empty() {
+            lines.push(format!(
+                "left out       {} (not there, not a directory, or led elsewhere)",
+                list(&self.places.absent)
+            ));
+        }
         if self.mode != Mode::DangerFullAccess {
             lines.push(format!(
                 "may not read   {}",
@@ -393,7 +428,10 @@ impl Call {
         ));
         lines.push(match text {
             Some(text) => format!("it {word}: {text}"),
-            None => format!("it {word}"),
+            None if self.mode == Mode::DangerFullAccess => {
+                format!("it {word}, and nothing holds it back")
+            }
+            None => format!("it {word}, and is held to {}", self.mode.as_str()),
         });
     }
 }
@@ -426,7 +464,7 @@ impl Stop for Nobody {
 
 fn outcome(judgement: &Judgement) -> (&'static str, Option<String>) {
     match judgement {
-        Judgement::Run => ("runs", None),
+        Judgement::Run => ("may begin", None),
         Judgement::Refuse(outcome) => ("is refused", Some(said(outcome))),
         Judgement::Ask(wanted) => ("is asked about", wanted.reason.clone()),
     }

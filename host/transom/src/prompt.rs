@@ -145,9 +145,11 @@ where
     }
     let opened = client.request("session/open", command.session.as_deref(), &open).await?;
     let session = opened.session.context("the host opened a session without a name")?;
-    let topics = ["events", "status", "errors", "asks"];
-    let subscribe = serde_json::json!({ "scope": "session", "topics": topics });
-    client.request("events/subscribe", Some(&session), &subscribe).await?;
+    // Sessions that work for this one may ask too, where the operator lets them (P-24).
+    for (scope, topics) in [("session", &["events", "status", "errors"][..]), ("tree", &["asks"])] {
+        let subscribe = serde_json::json!({ "scope": scope, "topics": topics });
+        client.request("events/subscribe", Some(&session), &subscribe).await?;
+    }
     let content = serde_json::json!({ "content": [{ "type": "text", "text": text }] });
     client.send("session/prompt", Some(&session), &content).await?;
 
@@ -167,8 +169,10 @@ where
         };
         match step {
             Step::Show(lines) => show.ask(&lines),
-            Step::Send(word) => {
-                client.send(word.frame, Some(&session), &word.body).await?;
+            Step::Send(words) => {
+                for word in words {
+                    client.send(word.frame, Some(&session), &word.body).await?;
+                }
             }
             Step::Nothing => {}
         }

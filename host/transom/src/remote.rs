@@ -195,13 +195,14 @@ pub(crate) fn jobs(command: &cli::Jobs, environment: &Environment) -> anyhow::Re
     })
 }
 
-/// `transom permissions --set`.
+/// `transom permissions --session <id> --set <preset>`.
 pub(crate) fn permissions(
     command: &cli::Permissions,
+    preset: &str,
     environment: &Environment,
 ) -> anyhow::Result<u8> {
     let control = ControlOptions { control: command.control.clone(), json: command.json };
-    let params = json!({ "session": command.session, "set": command.set });
+    let params = json!({ "session": command.session, "set": preset });
     let answer = ask(&control, environment, "permissions", params)?;
     show(&control, &answer, |out, answer| {
         let session = command.session.as_deref().unwrap_or_default();

@@ -29,7 +29,12 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
     let manifest = &deployment.manifest;
     for (name, door) in &manifest.doors {
         if door.carrier == Carrier::Stdio {
-            bail!("door `{name}` has the carrier `stdio`; start it with `transom stdio {name}`");
+            let files = command.which.manifests.iter();
+            let files = files.map(|file| format!(" --manifest {}", file.display()));
+            let files: String = files.collect();
+            bail!(
+                "door `{name}` has the carrier `stdio`; start it with `transom stdio {name}{files}`"
+            );
         }
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -31,7 +31,7 @@ pub(crate) struct Tooling {
     /// The session store.
     store: PathBuf,
     confinement: Mutex<Confinement>,
-    /// Long outputs of tools; goes when the host does.
+    /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
     _outputs: TempDir,
 }
 
@@ -64,10 +64,18 @@ impl Tooling {
         let outputs = tempfile::Builder::new()
             .prefix("transom-output-")
             .tempdir()
-            .context("cannot make a directory for long outputs of tools")?;
+            .with_context(|| {
+                let place = std::env::temp_dir();
+                format!(
+                    "cannot make a directory for long outputs of tools in {}; set TMPDIR to one that can be written",
+                    place.display()
+                )
+            })?;
         let governance = extras.governance;
         let confinement = governance::confinement(manifest, governance, environment, site.store)?;
         let spawner = spawner(environment)?;
+        let left = confinement.clone();
+        tokio::task::spawn_blocking(move || left.remove_set_aside());
         let registry = Registry::new(Options {
             spawner: Some(spawner.clone()),
             confinement: confinement.clone(),
@@ -165,19 +173,44 @@ fn spawner(environment: &Environment) -> anyhow::Result<Spawner> {
     let runtime = Handle::current();
     transom_process::adopt_orphans(&runtime)
         .context("cannot take over what commands leave behind")?;
-    let noted = environment.state_directory().ok().and_then(|home| noted(&home).ok());
-    let spawner = match noted {
-        Some(leftovers) => Spawner::noting(runtime, leftovers),
-        None => Spawner::new(runtime),
+    let spawner = match environment.state_directory() {
+        Ok(home) => match noted(&home) {
+            Ok(leftovers) => Spawner::noting(runtime, leftovers),
+            Err(error) => {
+                complain(&format!(
+                    "what this host starts is not noted, so that the next one would not end what is left if this one is \
+                     killed: {error}"
+                ));
+                Spawner::new(runtime)
+            }
+        },
+        Err(error) => {
+            tracing::warn!(%error, "without a home nothing is noted of what this host starts");
+            Spawner::new(runtime)
+        }
     };
     spawner.context("the thread that starts children cannot be started")
 }
 
+/// Ends what earlier hosts have left behind, and begins the notes of this one, whatever came of that.
 fn noted(home: &Path) -> io::Result<Leftovers> {
-    for swept in sweep(home)? {
-        let _ = writeln!(io::stderr(), "transom: {swept}");
+    let swept = sweep(home);
+    for ended in swept.ended {
+        complain(&ended.to_string());
+    }
+    if let Some(first) = swept.failures.first() {
+        let more = match swept.failures.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        complain(&format!("what an earlier host has left behind may still run: {first}{more}"));
     }
     Leftovers::open(home, &uuid::Uuid::new_v4().to_string())
+}
+
+/// One line on standard error. Where nobody takes it there is nobody to tell.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "transom: {line}");
 }
 
 /// Finds out what can be confined here, and says what cannot (P-58, P-60).
@@ -187,11 +220,10 @@ async fn confiner(confinement: &Confinement, launcher: Launcher, spawner: &Spawn
     tracing::info!(report = %serde_json::to_string(report).unwrap_or_default(), "what confines commands");
     if report.enforcement == Enforcement::None {
         let remedies: Vec<_> = report.gaps.iter().map(|gap| gap.remedy).collect();
-        let _ = writeln!(
-            io::stderr(),
-            "transom: commands cannot be confined here, so each is asked about: {}",
+        complain(&format!(
+            "commands cannot be confined here, so each is asked about: {}",
             remedies.join("; ")
-        );
+        ));
     }
     confiner
 }
@@ -240,5 +272,30 @@ impl Tools for Guarded {
 
     fn terminate(&self, session: &SessionId, kill_after_ms: u64) {
         self.registry.terminate(session, kill_after_ms);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use transom_config::manifest;
+
+    use super::noted;
+
+    #[test]
+    fn a_manifest_may_name_every_tool_there_is_and_no_other() {
+        assert_eq!(manifest::TOOLS, transom_tools::BUILT_IN);
+    }
+
+    /// P-79.
+    #[test]
+    fn a_host_is_noted_whatever_earlier_ones_have_left() {
+        let home = tempfile::tempdir().unwrap();
+        let groups = home.path().join("groups");
+        fs::create_dir_all(groups.join("no-file")).unwrap();
+        fs::write(groups.join("no-text"), b"boot \xff\n").unwrap();
+        let _notes = noted(home.path()).unwrap();
+        assert_eq!(fs::read_dir(groups).unwrap().count(), 3);
     }
 }

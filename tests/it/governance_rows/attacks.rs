@@ -94,19 +94,21 @@ fn a_file_outside_has_no_writable_name() {
     host.stop();
 }
 
-/// P-41: what a command leaves behind stays as confined as it was.
+/// P-41: what a command leaves behind, in a session of its own and without its parent, stays as confined as it was.
 #[test]
 fn a_daemon_stays_confined() {
     let site = Site::new();
     let command = format!(
-        "setsid bash -c 'until [ -e go ]; do sleep 0.01; done; rm go; echo x > {0}/f; echo $? > outside; cat {1}/store.db; echo $? > \
-         store; touch done' > /dev/null 2>&1 & disown; echo started",
+        "(setsid bash -c 'until [ -e go ]; do sleep 0.01; done; echo x > {}/f; echo $? > outside; cat {}/store.db; \
+         echo $? > store; touch done' > /dev/null 2>&1 &); until [ -e done ]; do sleep 0.01; done",
         text(&site.outside),
         text(&site.state())
     );
+    let site =
+        site.script([on("start", [bash_with(&command, &json!({"run_in_background": true}))])]);
     let mut host = site.start();
     host.open("main");
-    assert_eq!(host.shell("main", &command).went_well(), "started\n");
+    host.turn("main", "start").result().went_well();
     fs::write(site.cwd.join("go"), "").expect("a file");
     wait_for(&site.cwd.join("done"));
     let said = |name: &str| fs::read_to_string(site.cwd.join(name)).expect("a file");
@@ -185,9 +187,10 @@ fn a_root_cannot_be_exchanged_for_a_link() {
     }
     let outside = text(&site.outside).to_owned();
     let write = |path: &str| tool("write", json!({"file_path": path, "content": "x"}));
+    let roots = format!("[confine]\nwrite = [\"sub\", {:?}]\n", text(&site.cwd));
     let site = site
         .env("TMPDIR", text(&temporary))
-        .tables(&format!("[confine]\nwrite = [\"sub\", {:?}]\n", text(&site_root(&yard))))
+        .tables(&roots)
         .script([on("write", [write("sub/f"), write("temporary/f"), write("f")])]);
     let mut host = site.start();
     host.open("main");
@@ -224,11 +227,6 @@ fn a_root_cannot_be_exchanged_for_a_link() {
     assert!(results.iter().all(|result| result.is_error), "{results:?}");
     assert_eq!(state(&site.outside), []);
     host.stop();
-}
-
-/// The directory above.
-fn site_root(yard: &Path) -> std::path::PathBuf {
-    yard.parent().expect("it lies in the workspace").to_owned()
 }
 
 /// The host writes long outputs to files, and it is not confined: it must not be led astray.
@@ -397,4 +395,18 @@ fn a_command_inherits_nothing_of_the_hosts() {
 fn still_answers(host: &mut Host) {
     let row = host.call("session/describe", "main", &json!({}));
     assert_eq!(row["running"], false, "{row}");
+}
+
+/// P-56: memory that outlives a command is shared with nobody outside, where namespaces hold.
+#[test]
+fn memory_left_behind_is_nobodys() {
+    let site = Site::new();
+    let mut host = site.start();
+    host.open("main");
+    let left = host.shell("main", "ipcmk -M 100 >/dev/null && ipcs -m | grep -c 0x");
+    assert!(left.text.starts_with('1'), "{left:?}");
+    let seen = host.shell("main", "ipcs -m | grep -c 0x");
+    if site.confiner().has_mounts() {
+        assert!(seen.text.starts_with('0'), "the next command has its own: {seen:?}");
+    }
 }

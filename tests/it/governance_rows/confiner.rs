@@ -11,8 +11,7 @@ use std::{
 use nix::unistd::geteuid;
 use serde_json::json;
 
-use super::bench::{Answer, Site, bash, bash_with, denied, escalation, on, tool};
-use crate::support::place::text;
+use super::bench::{Answer, Site, bash_with, denied, escalation, on, tool};
 
 /// Connects with a stream socket; says so if it could.
 fn connect(address: &str) -> String {
@@ -283,10 +282,6 @@ fn row_23_nobody_speaks_for_the_launcher() {
     assert_eq!(result.code, "SANDBOX_UNAVAILABLE");
     fs::rename(&moved, &site.cwd).expect("a directory");
     host.shell("main", "touch a").went_well();
-    assert_eq!(
-        text(&site.cwd.join("a")),
-        text(&site.cwd.join("a").canonicalize().expect("it ran"))
-    );
-    let _used = bash("true");
+    assert!(site.cwd.join("a").exists());
     host.stop();
 }

@@ -318,9 +318,8 @@ fn row_28_the_eleventh_job_is_refused_and_strangers_know_nothing() {
 /// P-69, P-78: a cancelled turn leaves jobs alone; the end of a session ends them with all that they began.
 #[test]
 fn row_29_jobs_end_with_their_session_and_not_with_a_turn() {
-    // Deaf to requests, and the grandchild in a group of its own.
-    let tree =
-        "trap '' TERM; set -m; (sleep 1000 & echo $! > grandchild; wait) & echo $$ > child; wait";
+    // Deaf to requests, and the grandchild in a session of its own.
+    let tree = "trap '' TERM; setsid bash -c 'echo $$ > grandchild; exec sleep 1000' & echo $$ > child; wait";
     let site = Site::new().script([
         on("start", [job(&after("go", "true")), bash("exec sleep 1000")]),
         noticed("start", [json!({"text": "I was told"})]),

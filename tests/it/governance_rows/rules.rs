@@ -156,10 +156,10 @@ fn row_14_nobody_but_the_operator_changes_a_rule() {
     let mut host = site.start();
     host.open_with("main", "new", &json!({"owner": "connection", "cwd": text(site.root())}));
     let before = fs::read_to_string(site.manifest()).expect("a manifest");
-    let write = host.shell(
-        "main",
-        "sed -i s/deny/allow/ transom.toml; mv transom.toml other; echo '#' >> transom.toml",
-    );
+    let attack =
+        "sed -i s/deny/allow/ transom.toml; mv transom.toml other; echo '#' >> transom.toml";
+    // Where the host's own files below R cannot be covered, the command is asked about (P-53, P-60).
+    let write = host.turn_answering("main", attack, Answer::Allow).result();
     let after = fs::read_to_string(site.manifest()).unwrap_or_default();
     if site.confiner().has_mounts() {
         assert_eq!(after, before, "the manifest is guarded (P-46): {write:?}");

@@ -210,24 +210,24 @@ fn empty_lines_are_skipped_and_lost_ones_are_told() {
 #[test]
 fn at_its_end_the_peer_still_gets_every_answer() {
     assert_snapshot!(tell(&[
-        r#"1 unit {"kind":"request","id":"1","name":"session/wait","body":{}}"#,
-        r#"2 unit {"kind":"request","id":"2","name":"session/wait","body":{}}"#,
+        r#"1 unit {"kind":"request","id":"1","name":"session/describe","body":{}}"#,
+        r#"2 unit {"kind":"request","id":"2","name":"session/describe","body":{}}"#,
         "3 end",
-        "4 frame reply 2 session/wait",
+        "4 frame reply 2 session/describe",
         "5 frame notice session/event",
-        "6 frame reply 1 session/wait",
+        "6 frame reply 1 session/describe",
     ]), @r#"
-    > 1 unit {"kind":"request","id":"1","name":"session/wait","body":{}}
-    < request session/wait 1 {}
-    > 2 unit {"kind":"request","id":"2","name":"session/wait","body":{}}
-    < request session/wait 2 {}
+    > 1 unit {"kind":"request","id":"1","name":"session/describe","body":{}}
+    < request session/describe 1 {}
+    > 2 unit {"kind":"request","id":"2","name":"session/describe","body":{}}
+    < request session/describe 2 {}
     > 3 end
-    > 4 frame reply 2 session/wait
-    < write {"kind":"reply","id":"2","name":"session/wait","body":{}}
+    > 4 frame reply 2 session/describe
+    < write {"kind":"reply","id":"2","name":"session/describe","body":{}}
     > 5 frame notice session/event
     < write {"kind":"notice","name":"session/event","body":{}}
-    > 6 frame reply 1 session/wait
-    < write {"kind":"reply","id":"1","name":"session/wait","body":{}}
+    > 6 frame reply 1 session/describe
+    < write {"kind":"reply","id":"1","name":"session/describe","body":{}}
     < close None "the peer has ended"
     "#);
     assert_snapshot!(tell(&["1 end"]), @r#"
@@ -239,25 +239,46 @@ fn at_its_end_the_peer_still_gets_every_answer() {
 #[test]
 fn while_draining_what_was_asked_is_answered_and_nothing_new_is_begun() {
     assert_snapshot!(tell(&[
-        r#"1 unit {"kind":"request","id":"1","name":"session/wait","body":{}}"#,
+        r#"1 unit {"kind":"request","id":"1","name":"session/describe","body":{}}"#,
         "2 shutdown",
-        r#"3 unit {"kind":"request","id":"2","name":"session/wait","body":{}}"#,
+        r#"3 unit {"kind":"request","id":"2","name":"session/describe","body":{}}"#,
         "4 replaced",
-        "5 frame reply 1 session/wait",
+        "5 frame reply 1 session/describe",
     ]), @r#"
-    > 1 unit {"kind":"request","id":"1","name":"session/wait","body":{}}
-    < request session/wait 1 {}
+    > 1 unit {"kind":"request","id":"1","name":"session/describe","body":{}}
+    < request session/describe 1 {}
     > 2 shutdown
-    > 3 unit {"kind":"request","id":"2","name":"session/wait","body":{}}
-    < write {"kind":"failure","id":"2","name":"session/wait","body":{"code":"shutting-down","message":"the host is shutting down","details":{}}}
+    > 3 unit {"kind":"request","id":"2","name":"session/describe","body":{}}
+    < write {"kind":"failure","id":"2","name":"session/describe","body":{"code":"shutting-down","message":"the host is shutting down","details":{}}}
     > 4 replaced
-    > 5 frame reply 1 session/wait
-    < write {"kind":"reply","id":"1","name":"session/wait","body":{}}
+    > 5 frame reply 1 session/describe
+    < write {"kind":"reply","id":"1","name":"session/describe","body":{}}
     < close None "the host is shutting down"
     "#);
     assert_snapshot!(tell(&["1 replaced"]), @r#"
     > 1 replaced
     < close None "the door is being replaced"
+    "#);
+}
+
+#[test]
+fn a_wait_holds_up_nobodys_end() {
+    // Decision 0005: it may take as long as a turn, and goes with its connection.
+    assert_snapshot!(tell(&[
+        r#"1 unit {"kind":"request","id":"1","name":"session/wait","body":{}}"#,
+        r#"2 unit {"kind":"request","id":"2","name":"session/describe","body":{}}"#,
+        "3 end",
+        "4 frame reply 2 session/describe",
+    ]), @r#"
+    > 1 unit {"kind":"request","id":"1","name":"session/wait","body":{}}
+    < request session/wait 1 {}
+    > 2 unit {"kind":"request","id":"2","name":"session/describe","body":{}}
+    < request session/describe 2 {}
+    > 3 end
+    > 4 frame reply 2 session/describe
+    < write {"kind":"reply","id":"2","name":"session/describe","body":{}}
+    < write {"kind":"failure","id":"1","name":"session/wait","body":{"code":"shutting-down","message":"the peer has ended","details":{}}}
+    < close None "the peer has ended"
     "#);
 }
 

@@ -39,6 +39,8 @@ enum State {
     Judging {
         token: Token,
         seq: u64,
+        /// What it is judged with, and what it runs with (P-3).
+        access: Access,
     },
     /// Somebody decides.
     Asking {
@@ -244,8 +246,9 @@ impl Agent {
         let token = self.token();
         let Some(call) = calls.calls.get_mut(at) else { return };
         let seq = self.log_call(out, now, turn, call);
-        call.state = State::Judging { token, seq };
-        let call = self.tool_call(call, self.access());
+        let access = self.access();
+        call.state = State::Judging { token, seq, access };
+        let call = self.tool_call(call, access);
         out.push(Effect::Judge { token, call });
     }
 
@@ -253,6 +256,7 @@ impl Agent {
         ToolCall {
             session: self.id().clone(),
             cwd: self.cwd.clone(),
+            root: self.root.clone(),
             call_id: call.id.clone(),
             name: call.name.clone(),
             arguments: call.arguments.clone(),
@@ -273,10 +277,10 @@ impl Agent {
     ) -> Next {
         let judging = |call: &&mut Call| matches!(call.state, State::Judging { token, .. } if token == answered);
         if let Some(call) = calls.calls.iter_mut().find(judging)
-            && let State::Judging { seq, .. } = call.state
+            && let State::Judging { seq, access, .. } = call.state
         {
             match judgement {
-                Judgement::Run => self.run_call(out, call, seq, self.access()),
+                Judgement::Run => self.run_call(out, call, seq, access),
                 Judgement::Refuse(outcome) => call.state = State::Ended { seq, outcome },
                 Judgement::Ask(wanted) => self.ask_about(out, now, call, seq, wanted),
             }
@@ -426,7 +430,10 @@ impl Agent {
         call_seq: u64,
         outcome: ToolOutcome,
     ) {
-        let ToolOutcome { content, is_error, error, meta, concludes: _, job } = outcome;
+        let ToolOutcome { content, is_error, error, meta, concludes: _, job, todos } = outcome;
+        if let Some(todos) = todos {
+            out.push(Effect::Append(self.log.append(now, &Data::TodoWrite { todos: &todos })));
+        }
         if let Some(job) = job {
             self.register_job(out, now, call_id, job);
         }

@@ -56,6 +56,10 @@ impl Agent {
 
     /// Something has become of a job.
     pub(super) fn job_changed(&mut self, out: &mut Vec<Effect>, now: u64, change: JobChange) {
+        if self.failure.is_some() {
+            // Nothing is written behind what was lost (decision 1g); whoever goes on finds the job lost.
+            return;
+        }
         let id = match &change {
             JobChange::Stopping { id } | JobChange::Ended { id, .. } => id,
         };
@@ -106,10 +110,12 @@ impl Agent {
         let message = self.told(vec![Block::text(text)], source);
         let wakes = !self.is_running() && self.wakes > 0 && !self.config.quiet_jobs;
         let delivery = if wakes { Delivery::Followup } else { Delivery::Inject };
-        // An inbox that is full, or a log that cannot be written, has said so already; the end stands in the log.
-        if self.send(out, now, message, delivery).is_ok() && wakes {
+        if wakes {
+            // First: a turn that claims a person's message refills them.
             self.wakes -= 1;
         }
+        // An inbox that is full has said so already; the end stands in the log.
+        let _ = self.send(out, now, message, delivery);
     }
 
     pub(super) fn refill_wakes(&mut self) {

@@ -191,7 +191,7 @@ impl Agent {
             sections.push(Section { name: name.to_owned(), text });
         };
         if permissions.confines {
-            section("sandbox:policy", mode_text(mode, self.cwd()));
+            section("sandbox:policy", mode_text(mode, self.root().or(self.cwd())));
         }
         if permissions.approvals {
             section("approval:policy", policy_text(policy).to_owned());

@@ -227,7 +227,15 @@ impl Agent {
             Ok(served) => served,
             Err(failure) => {
                 let code = if failure.code == Code::NoAdapter { "NO_ADAPTER" } else { "UNKNOWN" };
-                return self.fail_turn(out, now, &turn, LlmFailure::new(code, failure.message));
+                let message = match self.route.provider {
+                    Some(_) => failure.message,
+                    None => format!(
+                        "agent \"{}\" has no provider/model: {}",
+                        self.id(),
+                        failure.message
+                    ),
+                };
+                return self.fail_turn(out, now, &turn, LlmFailure::new(code, message));
             }
         };
         match self.system_prompt(&served) {

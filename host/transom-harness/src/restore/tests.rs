@@ -267,3 +267,33 @@ fn a_header_of_another_format_is_refused() {
             .starts_with("corrupt session log: first line is not a session header")
     );
 }
+
+#[test]
+fn a_chosen_effort_goes_on_with_its_model_and_a_default_does_not() {
+    // L-36.
+    let stored = |defaults: &str| -> Vec<Arc<str>> {
+        let config = r#"{"provider":"p","model":"m","reasoningEffort":"max"}"#;
+        let data = format!(r#"{{"header":{{"config":{config}{defaults}}},"reason":"initial"}}"#);
+        vec![format!(r#"{{"type":"request/header","seq":0,"time":1,"data":{data}}}"#).into()]
+    };
+    let effort = |defaults: &str, model: &str| {
+        let route = Route {
+            provider: Some("p".to_owned()),
+            model: Some(model.to_owned()),
+            ..Route::default()
+        };
+        let chance = Chance::new([1; 32]);
+        let restored = Agent::restore(
+            header(),
+            &stored(defaults),
+            route,
+            Arc::new(AgentConfig::default()),
+            chance,
+            5,
+        );
+        restored.unwrap().0.route().reasoning_effort.clone()
+    };
+    assert_eq!(effort("", "m").as_deref(), Some("max"));
+    assert_eq!(effort("", "other"), None);
+    assert_eq!(effort(r#","adapterDefaults":{"reasoningEffort":true}"#, "m"), None);
+}

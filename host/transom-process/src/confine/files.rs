@@ -11,12 +11,9 @@ use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset,
     RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
-use nix::{
-    fcntl::{OFlag, open},
-    sys::stat::{Mode, fstat},
-};
+use nix::sys::stat::fstat;
 
-use crate::confine::plan::Plan;
+use crate::confine::{plan::Plan, system};
 
 /// Devices that may be read and written (P-44).
 pub(crate) const DEVICES_WRITE: [&str; 3] = ["/dev/null", "/dev/zero", "/dev/full"];
@@ -118,9 +115,8 @@ impl Rules {
 
     /// Whether the path could be opened. One that has gone meanwhile needs no grant.
     fn grant(&mut self, path: &Path, access: BitFlags<AccessFs>) -> io::Result<bool> {
-        // No link is followed: all paths are resolved by now, and a new link may lead anywhere.
-        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let Ok(place) = open(path, flags, Mode::empty()) else { return Ok(false) };
+        // All paths are resolved by now.
+        let Ok(place) = system::reach(path) else { return Ok(false) };
         let access = self.fitting(&place, access)?;
         if access.is_empty() {
             return Ok(true);

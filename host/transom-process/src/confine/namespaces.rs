@@ -3,6 +3,7 @@
 use std::{fs, io, os::fd::OwnedFd};
 
 use nix::{
+    errno::Errno,
     sched::{CloneFlags, setns, unshare},
     unistd::{getegid, geteuid},
 };
@@ -21,7 +22,12 @@ pub(crate) fn enter(plan: &Plan) -> io::Result<()> {
         become_own_user()?;
     }
     if plan.mounts {
-        unshare(CloneFlags::CLONE_NEWNS)?;
+        // With System V queues of its own, where the kernel has that: memory that outlives a command is shared by
+        // nobody (P-56).
+        match unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWIPC) {
+            Err(Errno::EINVAL) => unshare(CloneFlags::CLONE_NEWNS)?,
+            done => done?,
+        }
     }
     Ok(())
 }

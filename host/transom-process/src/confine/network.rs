@@ -6,20 +6,24 @@ use std::{
     io,
     os::fd::{AsRawFd, OwnedFd},
     sync::Arc,
+    time::Duration,
 };
 
-use tokio::{io::AsyncReadExt, net::unix::pipe};
+use tokio::{io::AsyncReadExt, net::unix::pipe, time::timeout};
 
 use crate::{
     command::{Command, Inherited, Stdin},
     confine::{
-        Confined, Launcher,
+        Confined, Launcher, Verdict,
         launch::READY,
         plan::{Join, Plan},
         prepare,
     },
     spawner::Spawner,
 };
+
+/// How long the making of a network may take. It takes milliseconds; only a holder that hangs takes longer.
+const MAKING: Duration = Duration::from_secs(5);
 
 /// A hold on the network of a session. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -48,21 +52,29 @@ pub(crate) async fn make(
     spawner: &Spawner,
     user: bool,
 ) -> io::Result<SessionNetwork> {
+    make_within(MAKING, launcher, spawner, user).await
+}
+
+pub(super) async fn make_within(
+    patience: Duration,
+    launcher: &Launcher,
+    spawner: &Spawner,
+    user: bool,
+) -> io::Result<SessionNetwork> {
     let plan = Plan::of_network(user);
     let command = Command { stdin: Stdin::Piped, ..Command::new("/") };
     let Confined { command, verdict } = prepare(launcher, plan, None, command)?;
     let process = spawner.spawn(command).await.map_err(io::Error::other)?;
 
-    let mut said = String::new();
-    let mut receiver = pipe::Receiver::from_owned_fd(verdict.descriptor)?;
-    // It says more only if it failed, and then it ends, too.
-    while said != READY {
-        let mut piece = [0; 512];
-        let length = receiver.read(&mut piece).await?;
-        if length == 0 {
-            return Err(io::Error::other(format!("no network of its own for a session: {said}")));
-        }
-        said.push_str(&String::from_utf8_lossy(piece.get(..length).unwrap_or_default()));
+    let said = timeout(patience, said(verdict)).await.map_err(|_| {
+        let ms = patience.as_millis();
+        io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no network of its own for a session: its holder said nothing for {ms} ms"),
+        )
+    })??;
+    if said != READY {
+        return Err(io::Error::other(format!("no network of its own for a session: {said}")));
     }
     let namespace = |name: &str| -> io::Result<Arc<OwnedFd>> {
         let file = File::open(format!("/proc/{}/ns/{name}", process.id()))?;
@@ -70,4 +82,19 @@ pub(crate) async fn make(
     };
     let user = if user { Some(namespace("user")?) } else { None };
     Ok(SessionNetwork { network: namespace("net")?, user })
+}
+
+/// What the holder says: that it is ready, or all it says before it ends.
+async fn said(verdict: Verdict) -> io::Result<String> {
+    let mut said = String::new();
+    let mut receiver = pipe::Receiver::from_owned_fd(verdict.descriptor)?;
+    while said != READY {
+        let mut piece = [0; 512];
+        let length = receiver.read(&mut piece).await?;
+        if length == 0 {
+            break;
+        }
+        said.push_str(&String::from_utf8_lossy(piece.get(..length).unwrap_or_default()));
+    }
+    Ok(said)
 }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use nix::unistd::{geteuid, mkdtemp};
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
 use tracing::debug;
 
 use crate::{
@@ -41,19 +44,34 @@ pub(crate) async fn run(
     let layers = if settings.off {
         Layers::default()
     } else {
-        let temp = settings.temp.as_deref().unwrap_or(Path::new("/tmp"));
-        match Ground::prepare(temp) {
-            Ok(ground) => Trials { launcher, spawner, ground }.layers().await,
+        let temp = settings.temp.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
+        let place = temp.clone();
+        match away(move || Ground::prepare(&place)).await.flatten() {
+            Ok(ground) => {
+                let trials = Trials { launcher, spawner, ground };
+                let layers = trials.layers().await;
+                let ground = trials.ground;
+                // It fails only while the runtime shuts down; then the place is removed here.
+                let _ = away(move || drop(ground)).await;
+                layers
+            }
             Err(error) => {
                 debug!(%error, directory = %temp.display(), "no place to try a confiner in");
                 Layers::default()
             }
         }
     };
-    let standard = STANDARD_ROOTS.iter().map(PathBuf::from).chain(settings.temp.clone());
-    let absent = standard.filter(|root| !root.is_dir()).collect();
+    let standard: Vec<_> =
+        STANDARD_ROOTS.iter().map(PathBuf::from).chain(settings.temp.clone()).collect();
+    let absent = away(move || standard.into_iter().filter(|root| !root.is_dir()).collect()).await;
+    let absent = absent.unwrap_or_default();
     let report = Report::new(&layers, settings, geteuid().is_root(), absent);
     (layers, report)
+}
+
+/// Looks at files away from the runtime's workers.
+async fn away<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    spawn_blocking(look).await.map_err(io::Error::other)
 }
 
 /// A directory to try things in. It is removed in the end.

@@ -10,8 +10,13 @@ use std::{
         fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
+    path::{Component, Path},
     ptr,
+};
+
+use nix::{
+    fcntl::{OFlag, open, openat},
+    sys::stat::Mode,
 };
 
 /// Takes everything mounted below along.
@@ -70,13 +75,27 @@ pub(crate) fn landlock_abi() -> Option<u32> {
     u32::try_from(version).ok().filter(|version| *version > 0)
 }
 
-/// A copy of what is mounted at `path` and below, not yet visible anywhere.
+/// A handle on what is at a resolved path. No link is followed on the way: since the path was resolved, a command may
+/// have put one anywhere, and it may lead anywhere.
+pub(crate) fn reach(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let mut here = open("/", flags, Mode::empty())?;
+    for part in path.components() {
+        if let Component::Normal(name) = part {
+            // In a link there is nothing to be opened.
+            here = openat(&here, name, flags, Mode::empty())?;
+        }
+    }
+    Ok(here)
+}
+
+/// A copy of what is mounted at a resolved path and below, not yet visible anywhere.
 pub(crate) fn copy_tree(path: &Path) -> io::Result<OwnedFd> {
-    let path = c_path(path)?;
-    let flags = OPEN_TREE_CLONE | AT_RECURSIVE | libc::O_CLOEXEC.cast_unsigned();
-    // SAFETY: the path ends with a zero byte and outlives the call.
+    let place = reach(path)?;
+    let flags = OPEN_TREE_CLONE | AT_EMPTY_PATH | AT_RECURSIVE | libc::O_CLOEXEC.cast_unsigned();
+    // SAFETY: the path is empty and ends with a zero byte; the descriptor is open and outlives the call.
     let number = checked(unsafe {
-        libc::syscall(libc::SYS_open_tree, libc::AT_FDCWD, path.as_ptr(), flags)
+        libc::syscall(libc::SYS_open_tree, place.as_raw_fd(), c"".as_ptr(), flags)
     })?;
     let number = RawFd::try_from(number).map_err(io::Error::other)?;
     // SAFETY: the kernel has just opened it for us.

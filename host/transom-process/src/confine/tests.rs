@@ -10,18 +10,20 @@ use std::{
     },
     path::{Path, PathBuf},
     thread,
+    time::Duration,
 };
 
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::runtime::Handle;
 
 use super::{
-    calls, denial, files,
+    calls, denial, files, network,
     plan::{Layers, Plan, Width},
     report::{Enforcement, Report},
     system,
 };
-use crate::{Confinement, Exit, Network, Places};
+use crate::{Confinement, Exit, Launcher, Network, Places, Spawner};
 
 fn places(directory: &Path) -> Places {
     fs::create_dir_all(directory.join("workspace")).unwrap();
@@ -369,4 +371,14 @@ fn a_plan_names_what_is_there() {
     assert!(read.writable.is_empty() && read.guarded.is_empty());
     let text = serde_json::to_string(&read).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), read);
+}
+
+#[tokio::test]
+async fn a_holder_of_a_network_that_hangs_is_not_waited_for() {
+    let arguments = ["-c", "exec sleep 1000"].map(str::to_owned).to_vec();
+    let launcher = Launcher::program(Path::new("/bin/sh"), arguments).unwrap();
+    let spawner = Spawner::new(Handle::current()).unwrap();
+    let patience = Duration::from_millis(50);
+    let error = network::make_within(patience, &launcher, &spawner, false).await.unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
 }

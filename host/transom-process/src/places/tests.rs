@@ -123,9 +123,19 @@ fn a_session_has_a_directory_of_its_own() {
     assert!(!confinement.places("t", &root.join("work")).unwrap().roots.contains(&own));
 
     symlink(root.join("work"), own.join("link")).unwrap();
-    confinement.remove_own("s");
-    assert!(!own.exists() && root.join("work").exists());
-    confinement.remove_own("s");
+    // P-44: a session that comes back at once has a new one, whatever becomes of the old.
+    let aside = confinement.set_aside("s").unwrap();
+    assert!(!own.exists());
+    fs::write(confinement.make_own("s").unwrap().unwrap().join("new"), "new").unwrap();
+    Confinement::remove(&aside);
+    assert!(!aside.exists() && root.join("work").exists() && own.join("new").exists());
+    // What was not removed is by the next host, and nothing else is.
+    let left = confinement.set_aside("s").unwrap();
+    let kept = confinement.make_own("s").unwrap().unwrap();
+    confinement.remove_set_aside();
+    assert!(!left.exists() && kept.exists());
+    Confinement::remove(&confinement.set_aside("s").unwrap());
+    assert_eq!(confinement.set_aside("s"), None);
     assert_eq!(Confinement::default().make_own("s").unwrap(), None);
 }
 
@@ -232,7 +242,7 @@ fn a_sessions_directory_goes_however_deep_it_is() {
         std::process::Command::new("python3").args(["-c", &script]).current_dir(&own).status();
     assert!(made.unwrap().success());
 
-    confinement.remove_own("s");
+    Confinement::remove(&confinement.set_aside("s").unwrap());
     assert!(!own.exists());
     assert_eq!(fs::read_to_string(root.join("outside/file")).unwrap(), "kept");
 }

@@ -7,8 +7,10 @@ use std::{
     time::Duration,
 };
 
-use super::{LONG, fifo, line, spawn, writers_ended};
-use crate::{Ending, Exit};
+use tokio::runtime::Handle;
+
+use super::{LONG, bash, fifo, line, spawn, writers_ended};
+use crate::{Command, Ending, Exit, Mark, Spawner, Tree, end_all, stat::Stat};
 
 #[tokio::test]
 async fn a_group_ends_with_its_grandchildren() {
@@ -46,6 +48,41 @@ async fn grandchildren_with_groups_of_their_own_belong_to_the_tree() {
     assert_eq!(process.wait().await.unwrap(), Exit::Code(0));
     assert!(!process.tree().is_gone());
     assert_eq!(process.tree().end(LONG).await, Ending::Terminated);
+}
+
+#[tokio::test]
+async fn what_carries_the_mark_belongs_to_the_tree_wherever_it_has_gone() {
+    let (session, stranger) = (Mark::unique(), Mark::unique());
+    let script = "(exec setsid sleep 1000 > /dev/null 2>&1 & echo $!); exec > /dev/null";
+    let mut daemons = Vec::new();
+    for mark in [session.part("bash-1"), session.part("bash-10"), session.clone(), stranger.clone()]
+    {
+        let spawner = Spawner::new(Handle::current()).unwrap();
+        let mut process =
+            spawner.spawn(Command { mark: Some(mark.clone()), ..bash(script) }).await.unwrap();
+        daemons.push(line(&mut process).await);
+        process.wait().await.unwrap();
+        let tree = process.tree();
+        // Without the mark nothing is known of it.
+        assert!(tree.gone_within(LONG).await);
+        assert!(!tree.with_marked(mark).is_gone());
+    }
+    let alive = || {
+        let stat = |daemon: &String| Stat::of(daemon.parse().unwrap());
+        daemons
+            .iter()
+            .map(|daemon| stat(daemon).is_some_and(|stat| !stat.is_dead()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(alive(), [true; 4]);
+    let one = Tree::marked(session.part("bash-1"));
+    assert_eq!(one.end(LONG).await, Ending::Terminated);
+    assert_eq!(alive(), [false, true, true, true]);
+    assert_eq!(one.end(LONG).await, Ending::AlreadyGone);
+    let whole = vec![Tree::marked(session)];
+    assert_eq!(end_all(whole, LONG).await, Ending::Terminated);
+    assert_eq!(alive(), [false, false, false, true]);
+    assert_eq!(Tree::marked(stranger).end(LONG).await, Ending::Terminated);
 }
 
 #[tokio::test]

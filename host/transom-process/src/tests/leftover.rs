@@ -25,7 +25,9 @@ async fn sleeper() -> Process {
 }
 
 fn swept(home: &Path) -> Vec<u32> {
-    sweep(home).unwrap().into_iter().map(|Swept { group, .. }| group).collect()
+    let swept = sweep(home);
+    assert_eq!(swept.failures.len(), 0, "{swept:?}");
+    swept.ended.into_iter().map(|Swept { group, .. }| group).collect()
 }
 
 /// The notes of a dead run, as they were found.
@@ -101,6 +103,31 @@ async fn the_mark_of_the_run_is_proof_and_that_of_another_is_none() {
 }
 
 #[tokio::test]
+async fn notes_that_cannot_be_read_keep_no_others_from_being_swept() {
+    let home = tempfile::tempdir().unwrap();
+    let process = sleeper().await;
+    let group = process.id();
+    let started = Stat::of(group).unwrap().started;
+    let directory = home.path().join("groups");
+    // Whatever the order in which they are found.
+    for number in 0..8 {
+        leave(home.path(), &run(), "");
+        fs::write(directory.join(format!("{number}-no-text")), b"boot \xff\n").unwrap();
+        fs::create_dir(directory.join(format!("{number}-no-file"))).unwrap();
+    }
+    leave(home.path(), &run(), &format!("BOOT\n+ {group} {started}\n"));
+    super::fifo(&directory.join("pipe"));
+    let swept = sweep(home.path());
+    assert_eq!(swept.ended.iter().map(|swept| swept.group).collect::<Vec<_>>(), [group]);
+    assert_eq!(swept.failures.len(), 17, "{swept:?}");
+    let told: Vec<_> = swept.failures.iter().map(ToString::to_string).collect();
+    let named = format!("\"{}\": ", directory.join("3-no-text").display());
+    assert!(told.iter().any(|line| line.starts_with(&named)), "{told:?}");
+    // This host is noted all the same.
+    drop(Leftovers::open(home.path(), &run()).unwrap());
+}
+
+#[tokio::test]
 async fn notes_are_private_and_hold_what_was_started_and_not_ended() {
     let home = tempfile::tempdir().unwrap();
     let run = run();
@@ -114,10 +141,13 @@ async fn notes_are_private_and_hold_what_was_started_and_not_ended() {
     let first = spawner.spawn(bash("exec sleep 1000")).await.unwrap();
     let second = spawner.spawn(bash("exec sleep 1000")).await.unwrap();
     assert_eq!((count("+"), count("-")), (2, 0));
+    // Children end on the thread that starts them, in the order of both.
     drop(first);
-    assert_eq!((count("+"), count("-")), (2, 1));
+    let _third = spawner.spawn(bash("exec sleep 1000")).await.unwrap();
+    assert_eq!((count("+"), count("-")), (3, 1));
     drop(second);
-    assert_eq!((count("+"), count("-")), (2, 2));
+    let _fourth = spawner.spawn(bash("exec sleep 1000")).await.unwrap();
+    assert_eq!((count("+"), count("-")), (4, 2));
 }
 
 #[test]

@@ -156,3 +156,44 @@ async fn a_link_in_the_place_of_the_directory_is_not_followed() {
     let captured = capture("printf 0123456789", 4, &spills).await;
     assert_eq!(fs::read_to_string(captured.spill.unwrap().path).unwrap(), "0123456789");
 }
+
+#[tokio::test]
+async fn a_directory_beside_shares_the_budget_and_names_its_files() {
+    // P-44, P-78: a session's own directory.
+    let home = tempfile::tempdir().unwrap();
+    let spills = SpillDirectory::create(home.path().join("spills"), LIMITS).unwrap();
+    let own = home.path().join("own");
+    assert!(spills.beside(&own).is_err(), "it is not made");
+    fs::create_dir(&own).unwrap();
+    let beside = spills.beside(&own).unwrap();
+    assert_eq!(mode(&own), 0o700);
+
+    let named = |directory: &SpillDirectory, label: &str| directory.spill_named(label);
+    let spill = |spill: crate::Spill| async move {
+        let mut process = spawn("head -c 100000 /dev/zero").await;
+        let stdout = process.stdout.take().unwrap();
+        let captured = Capture::start(&Handle::current(), stdout, 10, spill).finish(LONG).await;
+        captured.spill.unwrap()
+    };
+    let first = spill(named(&beside, "bash-1.stdout")).await;
+    assert_eq!(first, Spilled { path: own.join("bash-1.stdout.txt"), missing: 0 });
+    // A command of the session may have taken the name.
+    let second = spill(named(&beside, "bash-1.stdout")).await;
+    assert_eq!((second.path, second.missing), (own.join("1.bash-1.stdout.txt"), 50_000));
+
+    // What was spilled there counts as long as the directory is used.
+    drop(beside);
+    assert_eq!(spill(spills.spill("x")).await.missing, 0);
+}
+
+#[tokio::test]
+async fn a_directory_beside_is_never_made_anew() {
+    let home = tempfile::tempdir().unwrap();
+    let spills = SpillDirectory::create(home.path().join("spills"), LIMITS).unwrap();
+    let own = home.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let beside = spills.beside(&own).unwrap();
+    fs::remove_dir(&own).unwrap();
+    assert_eq!(capture("printf 0123456789", 4, &beside).await.spill, None);
+    assert!(!own.exists());
+}

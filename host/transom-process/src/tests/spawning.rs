@@ -113,3 +113,13 @@ async fn an_exit_is_a_code_or_a_signal() {
         assert!(process.tree().gone_within(LONG).await);
     }
 }
+
+#[test]
+fn a_command_shows_the_names_of_its_variables_and_no_values() {
+    let variables = vec![("DEEPSEEK_API_KEY".to_owned(), "hunter2".to_owned())];
+    let command = Command { environment: variables.clone(), ..bash("true") };
+    let environment = crate::Environment { variables, withheld: Vec::new() };
+    for shown in [format!("{command:?}"), format!("{environment:?}")] {
+        assert!(shown.contains("DEEPSEEK_API_KEY") && !shown.contains("hunter2"), "{shown}");
+    }
+}

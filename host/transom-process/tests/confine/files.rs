@@ -170,6 +170,34 @@ async fn secrets_below_a_root_are_covered_or_reported() {
 }
 
 #[tokio::test]
+async fn a_link_that_takes_a_place_after_the_look_at_it_leads_nowhere() {
+    // P-47, P-48: another command may still run while this one is started.
+    let house = House::new().await;
+    let yard = fs::canonicalize(house.path("workspace")).unwrap();
+    let outside = fs::canonicalize(house.path("outside")).unwrap();
+    for name in ["workspace/yard/root", "outside/root"] {
+        fs::create_dir_all(house.path(name)).unwrap();
+    }
+    // The directory itself, then the one above it.
+    for (moved, target) in [("yard/root", outside.join("root")), ("yard", outside)] {
+        let mut profile = house.profile(WorkspaceWrite);
+        profile.places =
+            house.settings.places("session", &house.path("workspace/yard/root")).unwrap();
+        fs::rename(yard.join(moved), yard.join("aside")).unwrap();
+        symlink(target, yard.join(moved)).unwrap();
+        let command = house.bash("echo x > $W/yard/root/new; echo x > $O/root/new");
+        // The launcher may notice.
+        if let Ok(process) = house.start(command, &profile).await {
+            let ran = crate::ran(process).await;
+            assert_ne!(ran.exit, Exit::Code(0), "{moved}: {ran:?}");
+        }
+        assert!(!house.path("outside/root/new").exists(), "{moved}");
+        fs::remove_file(yard.join(moved)).unwrap();
+        fs::rename(yard.join("aside"), yard.join(moved)).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn the_sessions_own_directory_is_shown_within_the_hidden_home() {
     // P-44, P-45 (a).
     let house = House::with(|settings| {

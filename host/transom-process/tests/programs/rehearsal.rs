@@ -10,6 +10,7 @@ use std::{
     os::unix::net::UnixStream,
     path::Path,
     process::ExitCode,
+    time::Duration,
 };
 
 use nix::{
@@ -25,7 +26,7 @@ use serde_json::json;
 use tokio::io::AsyncReadExt;
 use transom_process::{
     Command, Confined, Confinement, Confiner, Launcher, Leftovers, Profile, SUBCOMMAND, Spawner,
-    Width, adopt_orphans, launch, protect_host,
+    Width, adopt_orphans, end_descendants, launch, protect_host,
 };
 
 /// The user that owns nothing.
@@ -55,6 +56,11 @@ fn play(word: &str, arguments: &[&str]) -> Result<(), Box<dyn Error>> {
             host(user, refused, directory, width, scripts)
         }
         ("adopting-host", [script, others @ ..]) => adopting_host(script, others),
+        ("ending-host", [script]) => {
+            adopting_host(script, &[])?;
+            end_descendants(Duration::from_secs(60));
+            Ok(())
+        }
         ("doomed-host", [home, run, script]) => doomed_host(home, run, script),
         ("udp", [address]) => {
             let socket =

@@ -392,3 +392,16 @@ fn a_childs_ask_goes_to_whoever_owns_the_root() {
     in_order(&told, &["approval/decided", &closed, "reply ask/answer accepted"]);
     assert!(house.done().contains(&format!("run {child} k")));
 }
+
+#[test]
+fn an_ask_ends_with_the_last_who_would_have_answered() {
+    // Fail closed (L-61): whoever stops listening will not answer.
+    let mut house = open_ask();
+    let subscription = house.body(1, "events/subscribe")["subscription"].clone();
+    house.told();
+    house.ask(1, "events/unsubscribe", None, json!({ "subscription": subscription }));
+    house.commit();
+    let decided = house.log.iter().find(|event| &*event.kind == "approval/decided").unwrap();
+    assert!(decided.text.contains(r#""outcome":"unavailable""#), "{}", decided.text);
+    assert!(house.tools.is_empty());
+}

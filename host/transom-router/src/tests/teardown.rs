@@ -181,3 +181,27 @@ fn a_tool_ends_a_step_and_the_next_one_begins() {
     house.commit();
     assert!(house.told().ends_with("1 idle main"));
 }
+
+#[test]
+fn what_an_earlier_life_had_asked_for_is_nobodys() {
+    // Decision 17: the id is the same, the session is another.
+    let mut house = House::with_session();
+    house.prompt("main", "one");
+    house.commit();
+    let (session, token) = house.calls.pop().unwrap();
+    house.ask(1, "session/close", Some("main"), json!({}));
+    house.commit();
+    // Nothing is left of it, so that the id can begin anew.
+    house.log.clear();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+    house.prompt("main", "two");
+    house.commit();
+    house.told();
+    let late = Happened::Chunk(token, Chunk::Finish { reason: Finish::Stop });
+    house.happen(Event::Happened { session, happened: late });
+    house.commit();
+    assert_eq!(house.told(), "", "the new turn still waits for its own model");
+    house.answer("mine");
+    house.commit();
+    assert!(house.told().contains("turn/end"));
+}

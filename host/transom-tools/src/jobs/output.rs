@@ -8,7 +8,7 @@ use std::{
 
 use transom_process::Observer;
 
-use crate::report::{begin_line, push_line};
+use crate::report::{begin_line, dropped, push_line};
 
 /// What is kept of each stream (P-71).
 pub(crate) const TAIL_BYTES_MAX: usize = 64_000;
@@ -102,9 +102,7 @@ impl Output {
                 let path = stream.whole.as_ref();
                 path.map_or_else(|| "(unavailable)".to_owned(), |path| path.display().to_string())
             });
-            let paths = paths.collect::<Vec<_>>().join(", ");
-            let line = format!("[some output was dropped from memory; full output: {paths}]");
-            push_line(&mut text, &line);
+            push_line(&mut text, &dropped(&paths.collect::<Vec<_>>()));
         }
         for line in state.remarks.iter().filter(|_| is_over) {
             push_line(&mut text, line);

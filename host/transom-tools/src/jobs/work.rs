@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use transom_frame::SessionId;
 use transom_harness::jobs::{JobCause, JobStatus};
-use transom_process::Tree;
+use transom_process::{SpillDirectory, Tree};
 
 use super::{Jobs, output::Output};
 
@@ -37,13 +37,19 @@ pub(crate) struct Work {
 }
 
 impl Work {
-    /// Ties a child to the job, so that a teardown reaches it at once.
-    pub(crate) fn set_tree(&self, tree: Tree) {
+    /// Ties a child to the job, so that a teardown reaches it at once, and tells where its files are.
+    pub(crate) fn set_tree(&self, tree: Tree, spills: &SpillDirectory) {
         let mut table = self.jobs.lock();
         let owned = table.sessions.get_mut(&self.session);
         if let Some(job) = owned.and_then(|owned| owned.find(&self.id)) {
             job.tree = Some(tree);
+            job.spills = Some(spills.clone());
         }
+    }
+
+    /// The job.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
     }
 
     /// The order to end, if it was given.

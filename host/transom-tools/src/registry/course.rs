@@ -62,6 +62,7 @@ impl Registry {
         let abort = source.signal();
         let call = Call {
             directory: call.cwd.map_or_else(|| self.shared.directory.clone(), PathBuf::from),
+            root: call.root.map(PathBuf::from),
             call_id: call.call_id,
             access: call.access,
             confined: Some(call.access.mode).filter(|_| confines && !is_free),

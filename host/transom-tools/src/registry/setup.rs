@@ -19,7 +19,7 @@ use crate::{
     question::AskUserQuestion,
     read::Read,
     sessions::Sessions,
-    shell::{Networks, Shell},
+    shell::Shell,
     subagent::Subagent,
     todo::TodoWrite,
     tool::Tool,
@@ -108,17 +108,16 @@ impl Registry {
             session_log: options.session_log.clone(),
             fence: fence.clone(),
             confiner: options.confiner.clone().into(),
-            networks: Networks::default(),
         });
         let jobs = options.jobs.map(|limits| {
             let sink = options.job_sink.clone();
-            Jobs::new(options.runtime.clone(), limits, sink, spills.clone())
+            Jobs::new(options.runtime.clone(), limits, sink, fence.clone())
         });
         let shared = Shared {
             runtime: options.runtime.clone(),
             fence: fence.clone(),
             directory: options.directory.clone(),
-            sessions: Sessions::default(),
+            sessions: Sessions::new(fence.clone()),
             spills,
             withheld: environment.withheld,
             drain: Duration::from_millis(options.drain_ms),

@@ -66,6 +66,14 @@ async fn arguments_are_checked_in_order() {
             "invalid command: expected a non-empty string",
         ),
         (
+            json!({ "command": "echo a\u{0}b", "description": "x" }),
+            "invalid command: it contains a zero byte, which no command can; print one with printf '\\0'",
+        ),
+        (
+            json!({ "command": "#".repeat(131_072), "description": "x" }),
+            "invalid command: it has 131072 bytes, and the system passes 131071 at most; write it to a file and run that",
+        ),
+        (
             json!({ "command": "true", "description": "" }),
             "invalid description: expected a non-empty string",
         ),
@@ -85,6 +93,8 @@ async fn arguments_are_checked_in_order() {
     let expected =
         format!("working directory \"{}\" is not an existing directory", bench.shown("nowhere"));
     assert_eq!(bench.error("bash", missing).await, plain(expected));
+    let whole = json!({ "command": "#".repeat(131_071), "description": "x" });
+    assert_eq!(bench.ok("bash", whole).await, "(no output)");
     // The deadline has a cap, which is not an error.
     let long = json!({ "command": "echo a", "description": "x", "timeoutMs": 9e15 });
     assert_eq!(bench.ok("bash", long).await, "a\n");
@@ -110,7 +120,7 @@ async fn row_39_a_shell_sees_path_and_language_and_the_managed_names() {
         options.environment.push(("DSH_SESSION_ID".to_owned(), "forged".to_owned()));
         options.shell_variables = vec![("DSH_HOME".to_owned(), "/managed".to_owned())];
     });
-    let told = run(&bench, "env | grep -vE '^(PWD|SHLVL|_|OLDPWD)=' | sort").await;
+    let told = run(&bench, "env | grep -vE '^(PWD|SHLVL|_|OLDPWD|TRANSOM_SESSION)=' | sort").await;
     let expected = "DSH_HOME=/managed\nDSH_SESSION_ID=main\nDSH_SHELL=1\nLANG=C\n\
         PATH=/usr/local/bin:/usr/bin:/bin\n";
     assert_eq!(told, expected);
@@ -156,7 +166,12 @@ async fn long_output_shows_its_end_and_names_a_private_file() {
     assert_eq!(fs::metadata(path).unwrap().permissions().mode() & 0o777, 0o600);
     // The file lives as long as the session.
     bench.registry.forget(&"main".into());
-    assert!(!Path::new(path).exists());
+    let gone = async {
+        while Path::new(path).exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), gone).await.unwrap();
 }
 
 #[tokio::test]

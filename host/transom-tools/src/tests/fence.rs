@@ -35,6 +35,8 @@ struct Yard {
     files: Files,
     sessions: Sessions,
     mode: Mode,
+    /// What the session was told of its directory.
+    root: Option<PathBuf>,
 }
 
 impl Yard {
@@ -73,8 +75,9 @@ impl Yard {
             home,
             files: Files::new(fence.clone()),
             fence,
-            sessions: Sessions::default(),
+            sessions: Sessions::new(Fence::default()),
             mode: Mode::WorkspaceWrite,
+            root: None,
         }
     }
 
@@ -102,6 +105,7 @@ impl Yard {
         Call {
             session: "s".into(),
             directory: self.path("work"),
+            root: self.root.clone(),
             call_id: "call-1".to_owned(),
             access: Access { mode: self.mode, ..Access::FULL },
             confined: Some(self.mode).filter(|mode| *mode != Mode::DangerFullAccess),
@@ -452,6 +456,7 @@ async fn the_registry_holds_file_tools_to_the_mode_of_the_call() {
         let call = ToolCall {
             session: "main".into(),
             cwd: Some(bench.shown("")),
+            root: None,
             call_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.to_string(),

@@ -41,6 +41,7 @@ impl Bench {
         ToolCall {
             session: self.session.into(),
             cwd: Some(self.shown("")),
+            root: None,
             call_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.to_owned(),

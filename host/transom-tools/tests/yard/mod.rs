@@ -104,6 +104,7 @@ impl Yard {
         ToolCall {
             session: "main".into(),
             cwd: Some(self.path("work").display().to_string()),
+            root: None,
             call_id: "call-1".to_owned(),
             name: name.to_owned(),
             arguments: arguments.to_string(),
@@ -113,17 +114,25 @@ impl Yard {
     }
 
     pub(crate) async fn judge(&self, arguments: &Value, access: Access) -> Judgement {
+        self.judge_call(self.wished("bash", arguments, access)).await
+    }
+
+    async fn judge_call(&self, call: ToolCall) -> Judgement {
         let (sender, mut judgements) = mpsc::channel(1);
         let sink = move |judgement| sender.try_send(judgement).unwrap();
-        self.registry.judge(self.wished("bash", arguments, access), Box::new(sink));
+        self.registry.judge(call, Box::new(sink));
         timeout(PATIENCE, judgements.recv()).await.unwrap().unwrap()
     }
 
     /// Judges and runs a call as the loop does, saying yes to whatever is asked.
     pub(crate) async fn call(&self, name: &str, arguments: Value, access: Access) -> ToolOutcome {
-        let mut call = self.wished(name, &arguments, access);
-        if name == "bash" {
-            match self.judge(&arguments, access).await {
+        self.perform(self.wished(name, &arguments, access)).await
+    }
+
+    /// The same of a call of any session.
+    pub(crate) async fn perform(&self, mut call: ToolCall) -> ToolOutcome {
+        if call.name == "bash" {
+            match self.judge_call(call.clone()).await {
                 Judgement::Run => {}
                 Judgement::Refuse(outcome) => return outcome,
                 Judgement::Ask(wanted) => call.access = wanted.granted,

@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::client::Received;
+use super::{client::Received, plain::one_line};
 use crate::cli::AnswerAsks;
 
 /// Lines that may be typed ahead.
@@ -22,6 +22,8 @@ pub(super) struct Asks {
     json: bool,
     open: VecDeque<Received>,
     lines: Option<mpsc::Receiver<String>>,
+    /// Standard input has ended.
+    ended: bool,
 }
 
 /// What is sent because of an ask.
@@ -34,13 +36,13 @@ pub(super) struct Word {
 pub(super) enum Step {
     /// Show these lines to the person and wait.
     Show(Vec<String>),
-    Send(Word),
+    Send(Vec<Word>),
     Nothing,
 }
 
 impl Asks {
     pub(super) fn new(how: AnswerAsks, json: bool) -> Asks {
-        Asks { how, json, open: VecDeque::new(), lines: None }
+        Asks { how, json, open: VecDeque::new(), lines: None, ended: false }
     }
 
     /// Whether a line of standard input is waited for.
@@ -66,14 +68,15 @@ impl Asks {
         }
         if frame.body["kind"] == "approval" {
             match self.how {
-                AnswerAsks::Allow => return Step::Send(approval(&frame, "allowed-once")),
-                AnswerAsks::Reject => return Step::Send(approval(&frame, "rejected")),
+                AnswerAsks::Allow => return Step::Send(vec![approval(&frame, "allowed-once")]),
+                AnswerAsks::Reject => return Step::Send(vec![approval(&frame, "rejected")]),
                 AnswerAsks::Ask => {}
             }
         }
         // With nobody at the terminal there is nobody to ask; a script that reads JSON answers in JSON.
-        if self.how != AnswerAsks::Ask || !(self.json || io::stdin().is_terminal()) {
-            return Step::Send(unavailable(&frame));
+        let reachable = self.how == AnswerAsks::Ask && !self.ended;
+        if !reachable || !(self.json || io::stdin().is_terminal()) {
+            return Step::Send(vec![unavailable(&frame)]);
         }
         self.lines.get_or_insert_with(read_lines);
         self.open.push_back(frame);
@@ -84,15 +87,14 @@ impl Asks {
     pub(super) fn answered(&mut self, line: Option<String>) -> Step {
         let Some(line) = line else {
             // The end of the input answers nothing, now or later.
-            self.how = AnswerAsks::Ask;
+            self.ended = true;
             self.lines = None;
-            let open = self.open.pop_front();
-            return open.map_or(Step::Nothing, |open| Step::Send(unavailable(&open)));
+            return Step::Send(self.open.drain(..).map(|open| unavailable(&open)).collect());
         };
         let Some(open) = self.open.front() else { return Step::Nothing };
         if self.json {
             return match serde_json::from_str(&line) {
-                Ok(body) => Step::Send(Word { frame: "ask/answer", body }),
+                Ok(body) => Step::Send(vec![Word { frame: "ask/answer", body }]),
                 Err(error) => Step::Show(vec![format!("not JSON: {error}")]),
             };
         }
@@ -102,13 +104,13 @@ impl Asks {
                     let value =
                         json!({ "sessionId": open.session, "answer": { "answers": given } });
                     let body = json!({ "askId": open.body["askId"], "value": value });
-                    Step::Send(Word { frame: "ask/answer", body })
+                    Step::Send(vec![Word { frame: "ask/answer", body }])
                 }
                 Err(why) => Step::Show(vec![why]),
             },
             _ => match line.trim().to_lowercase().as_str() {
-                "y" | "yes" => Step::Send(approval(open, "allowed-once")),
-                "" | "n" | "no" => Step::Send(approval(open, "rejected")),
+                "y" | "yes" => Step::Send(vec![approval(open, "allowed-once")]),
+                "" | "n" | "no" => Step::Send(vec![approval(open, "rejected")]),
                 _ => Step::Show(vec!["answer y or n".to_owned()]),
             },
         }
@@ -119,7 +121,7 @@ impl Asks {
         if self.json {
             return Step::Nothing;
         }
-        let text = |member: &Value| member.as_str().unwrap_or_default().to_owned();
+        let text = |member: &Value| one_line(member.as_str().unwrap_or_default());
         let Value::Array(questions) = &body["questions"] else {
             let reason = text(&body["reason"]);
             let mut lines =
@@ -222,7 +224,10 @@ mod tests {
     #[test]
     fn an_answer_given_beforehand_is_for_approvals_only() {
         let word = |how, frame: Received| match Asks::new(how, false).frame(frame) {
-            Step::Send(word) => (word.frame, word.body),
+            Step::Send(mut words) => {
+                let word = words.pop().expect("a word");
+                (word.frame, word.body)
+            }
             Step::Show(_) | Step::Nothing => panic!("nobody is asked"),
         };
         let (frame, body) = word(AnswerAsks::Allow, approval("1"));

@@ -48,10 +48,19 @@ impl Show {
     pub(super) fn frame(&mut self, frame: &Received) -> anyhow::Result<()> {
         if self.json {
             let Received { kind, session, id, name, body } = frame;
-            let line = serde_json::json!({ "kind": kind, "session": session, "id": id, "name": name, "body": body });
+            let mut line = serde_json::json!({ "kind": kind });
+            for (member, value) in [("session", session), ("id", id)] {
+                if let Some(value) = value {
+                    line[member] = value.as_str().into();
+                }
+            }
+            line["name"] = name.as_str().into();
+            line["body"] = body.clone();
             writeln!(io::stdout().lock(), "{line}")?;
         }
         match (frame.kind.as_str(), frame.name.as_str()) {
+            // An answer that does not fit leaves its ask open, and the turn goes on.
+            ("failure", "ask/answer") => self.aside(&message(&frame.body)),
             ("failure", _) => bail!("{}", message(&frame.body)),
             ("notice", "session/event") => self.event(&frame.body)?,
             ("notice", "session/status") => self.over = frame.body["status"] == "idle",

@@ -142,3 +142,14 @@ fn a_refusal_is_the_result_and_the_turn_goes_on() {
     assert!(!told.contains("approval/"), "{told}");
     assert_eq!(play.assembling.len(), 1);
 }
+
+#[test]
+fn a_call_runs_with_what_it_was_judged_with() {
+    // P-3, P-11: a switch counts from the next call on.
+    let mut play = called(asking(ApprovalPolicy::Ask), 2);
+    play.act(|agent, out, now| agent.switch(out, now, "danger-full-access")).unwrap();
+    play.judge(Judgement::Run);
+    assert_eq!(play.tools[0].1.access.mode, Mode::WorkspaceWrite);
+    play.tool("c0", ToolOutcome::text("done"));
+    assert_eq!(play.judging[0].1.access.mode, Mode::DangerFullAccess);
+}

@@ -172,3 +172,13 @@ fn a_cancelled_turn_touches_no_job_and_a_later_end_wakes() {
     play.happen(ended("bash-1", false));
     assert!(play.told().contains("turn/start"));
 }
+
+#[test]
+fn nothing_follows_in_a_log_that_cannot_be_written() {
+    // Decision 1g.
+    let mut play = with_jobs(&["bash-1"]);
+    play.happen(Happened::StoreFailed("disk full".to_owned()));
+    play.told();
+    play.happen(ended("bash-1", false));
+    assert_eq!(play.told(), "");
+}

@@ -71,6 +71,23 @@ fn a_switch_is_three_events_a_message_and_one_new_snapshot() {
 }
 
 #[test]
+fn the_model_is_told_of_the_root_and_not_of_the_way_there() {
+    // P-13.
+    let mut play = Play::with(pinned());
+    play.agent.pin_root(Some("/real".to_owned()));
+    play.prompt("one").assemble().answer("first");
+    let context = |play: &Play| {
+        let messages = play.events.iter().filter(|event| event["type"] == "user/message");
+        let mut texts = messages.map(|event| event["data"]["content"][0]["text"].to_string());
+        texts.rfind(|text| text.contains("workspace-write")).unwrap()
+    };
+    assert!(context(&play).contains(r#"below \"/real\""#), "{}", context(&play));
+    play.act(|agent, out, now| agent.set_directory(out, now, "/link", "/there")).unwrap();
+    play.prompt("two").assemble();
+    assert!(context(&play).contains(r#"below \"/there\""#), "{}", context(&play));
+}
+
+#[test]
 fn custom_cannot_be_chosen() {
     // Row 4.
     let mut play = Play::with(pinned());

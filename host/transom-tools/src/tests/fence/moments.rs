@@ -8,21 +8,74 @@ use transom_harness::permissions::Mode;
 use super::{Yard, assert_ok, failure, plain};
 use crate::files::{self, Verb};
 
-#[tokio::test]
-async fn a_workspace_that_was_exchanged_for_a_link_is_no_root() {
-    let yard = Yard::new();
-    assert_ok(&yard.write("a", "x").await);
-    // As a confined shell could, were the directory above a root.
+/// As a confined shell could, were the directory above a root.
+fn exchange(yard: &Yard) {
     fs::rename(yard.path("work"), yard.path("moved")).unwrap();
     symlink("outside", yard.path("work")).unwrap();
-    assert_eq!(failure(&yard.write("f", "x").await), yard.denied());
-    assert_eq!(failure(&yard.write("b", "x").await), yard.denied());
-    assert!(yard.fence.places("s", &yard.path("work")).is_err());
-    assert_eq!(yard.content("outside/f"), "outside");
-    // A session that begins here takes the directory for what it is.
+}
+
+#[tokio::test]
+async fn p5_a_workspace_that_was_exchanged_for_a_link_is_no_root() {
+    let mut yard = Yard::with(|confinement| {
+        let more = confinement.user_home.as_ref().unwrap().with_file_name("more");
+        fs::create_dir(&more).unwrap();
+        confinement.write = vec![more];
+    });
+    yard.root = Some(yard.path("work"));
+    let elsewhere = yard.shown("more/f");
+    // Before the first call of the session.
+    exchange(&yard);
+    for path in ["f", "b", &elsewhere] {
+        assert_eq!(failure(&yard.write(path, "x").await), yard.denied(), "{path}");
+    }
+    assert_eq!(failure(&yard.edit("f", "outside", "x").await), yard.denied());
+    // Nor for one that works for it, or that goes on with it.
     yard.fence.forget("s");
-    let places = yard.fence.places("s", &yard.path("work")).unwrap();
-    assert_eq!(places.workspace, yard.path("outside"));
+    for session in ["s", "child"] {
+        let error = yard.fence.places(session, &yard.path("work"), yard.root.as_deref());
+        let error = error.unwrap_err().to_string();
+        let expected = format!(
+            "\" was \"{}\" and now leads to \"{}\"",
+            yard.shown("work"),
+            yard.shown("outside")
+        );
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    assert_eq!(yard.content("outside/f"), "outside");
+    assert_eq!(fs::read_dir(yard.path("outside")).unwrap().count(), 1);
+    // Reading is not what a root is for.
+    assert_ok(&yard.read("f").await);
+
+    // Given back, it is a root again.
+    fs::remove_file(yard.path("work")).unwrap();
+    fs::rename(yard.path("moved"), yard.path("work")).unwrap();
+    assert_ok(&yard.write("f", "x").await);
+    assert_ok(&yard.write(&elsewhere, "x").await);
+}
+
+#[tokio::test]
+async fn p5_a_directory_that_came_late_is_held_from_the_first_call_on() {
+    let yard = Yard::with(|confinement| confinement.write = vec!["../user".into()]);
+    let elsewhere = yard.shown("user/f");
+    fs::remove_dir(yard.path("work")).unwrap();
+    for path in ["a", &elsewhere] {
+        assert_eq!(failure(&yard.write(path, "x").await), yard.denied(), "{path}");
+    }
+    fs::create_dir(yard.path("work")).unwrap();
+    assert_ok(&yard.write("a", "x").await);
+    assert_ok(&yard.write(&elsewhere, "x").await);
+
+    exchange(&yard);
+    assert_eq!(failure(&yard.write("f", "x").await), yard.denied());
+    // All sessions without a root of their own share that one, also when the first has gone.
+    let places = |session| yard.fence.places(session, &yard.path("work"), None);
+    assert!(places("child").is_err());
+    yard.fence.forget("s");
+    assert!(places("child").is_err());
+    assert_eq!(yard.content("outside/f"), "outside");
+    // Without anybody who uses it, there is nothing to go by.
+    yard.fence.forget("child");
+    assert_eq!(places("later").unwrap().workspace, yard.path("outside"));
 }
 
 #[test]

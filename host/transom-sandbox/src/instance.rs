@@ -31,7 +31,11 @@ impl Caller {
     pub(crate) fn store(&self, engine: &Engine) -> Store<Meter> {
         let mut store = Store::new(engine, Meter::new(&self.limits));
         store.limiter(|meter| meter);
-        store.epoch_deadline_callback(|mut store| {
+        let ticker = Arc::clone(&self.ticker);
+        store.epoch_deadline_callback(move |mut store| {
+            if ticker.cuts_off() {
+                return Ok(UpdateDeadline::Interrupt);
+            }
             let now = ClockId::CLOCK_THREAD_CPUTIME_ID.now();
             Ok(now.map_or(UpdateDeadline::Interrupt, |now| {
                 store.data_mut().tick(Duration::from(now))
@@ -89,6 +93,9 @@ impl Caller {
 
     fn explain(&self, error: &wasmtime::Error, meter: &Meter, allowed: u64) -> CodecError {
         if let Some(Trap::Interrupt) = error.downcast_ref::<Trap>() {
+            if self.ticker.cuts_off() && meter.spent_ms() <= allowed {
+                return CodecError::Trap("cut off, because the host ends".to_owned());
+            }
             // Stopped at the first look after the time was over, so there is always a little more.
             let found = meter.spent_ms().max(allowed.saturating_add(1));
             return CodecError::Limit { limit: "call_ms", found, allowed };

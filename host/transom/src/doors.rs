@@ -170,6 +170,13 @@ impl Loader {
         }
     }
 
+    /// Ends codec calls that take long: the host comes to its end.
+    pub(crate) fn cut_off(&self) {
+        if let Some(sandbox) = &self.sandbox {
+            sandbox.cut_off();
+        }
+    }
+
     fn make(&self, plan: Plan<'_>) -> anyhow::Result<Version> {
         let options = plan.options()?;
         let source = match (plan.native(), &self.sandbox) {

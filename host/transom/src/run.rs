@@ -43,7 +43,8 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
         let mut running = deployment::start(manifest, &extras, environment)?;
         let (stop, stopping) = watch::channel(false);
         let (hangup, hangups) = mpsc::channel(1);
-        let mut signals = tokio::spawn(ending::signalled(stop, Hangup::Reload(hangup))?);
+        let loader = Arc::clone(&running.loader);
+        let signals = ending::hear_signals(stop, Hangup::Reload(hangup), move || loader.cut_off())?;
         let operator = operator(command, environment, log, &running, manifest.clone(), extras);
 
         // All addresses are taken before the first peer is served.
@@ -84,7 +85,7 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
         doors.spawn(reload(operator, hangups, stopping.clone()));
         say("ready; stop with Ctrl-C or SIGTERM");
 
-        let interrupted = (&mut signals).await.unwrap_or(false);
+        let interrupted = signals.await.unwrap_or(false);
         while doors.join_next().await.is_some() {}
         let failures = ending::bring_to_an_end(&running).await;
         if !failures.is_empty() {

@@ -1,6 +1,8 @@
 //! `transom stdio <door>` and what the launch forms come to: one peer on standard input and output, and
 //! the process ends with it (S-131 to S-140).
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, bail};
 use tokio::sync::watch;
 use transom_config::manifest::Manifest;
@@ -60,7 +62,8 @@ async fn connected(
     writer: stdio::Writer,
 ) -> anyhow::Result<u8> {
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(ending::signalled(stop, ending::Hangup::End)?);
+    let loader = Arc::clone(&running.loader);
+    let mut signals = ending::hear_signals(stop, ending::Hangup::End, move || loader.cut_off())?;
     let Some((door, _)) = running.doors.first() else { bail!("there is no door to serve") };
     let peer =
         PeerFacts { carrier: "stdio", peer: "the parent process".to_owned(), owns_process: true };
@@ -73,6 +76,6 @@ async fn connected(
         return Ok(1);
     }
     // A signal that came while the end was under way changes nothing (S-140), except how it is called.
-    let interrupted = signals.is_finished() && signals.await.is_ok_and(|interrupted| interrupted);
+    let interrupted = signals.try_recv().unwrap_or(false);
     Ok(if interrupted { ending::INTERRUPTED } else { 0 })
 }

@@ -1,6 +1,6 @@
 //! A deployment in one file.
 
-use std::{fs, io::Read as _};
+use std::{collections::BTreeSet, fs, io::Read as _};
 
 use insta::assert_snapshot;
 
@@ -8,6 +8,7 @@ use super::{Site, digest, echo};
 use crate::support::{
     place::{Place, text},
     process::{Finished, Launch, workspace},
+    wire::Wire,
 };
 
 /// A bundle on a machine that has nothing else.
@@ -201,4 +202,39 @@ fn bundle_and_manifest_exclude_each_other() {
     let site = Site::pinned();
     let both = ["run", "--bundle", "x.tar", "--manifest", "transom.toml"];
     assert_eq!(site.run(&both).code, 2);
+}
+
+#[test]
+fn what_a_killed_host_has_unpacked_is_removed_by_the_next_one() {
+    let elsewhere = Elsewhere::new(&bundled(&Site::pinned()));
+    let unpacked = || {
+        let bundles = elsewhere.place.root().join(".local/state/transom/bundles");
+        fs::read_dir(bundles)
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").path())
+            .collect::<BTreeSet<_>>()
+    };
+    let serving = || {
+        let launch = Launch::new(["stdio", "echo", "--bundle", "x.tar"]);
+        let launch = launch.directory(&elsewhere.place.cwd).env("HOME", elsewhere.place.root());
+        let mut process = launch.start();
+        process.write(b"hello\n");
+        assert_eq!(process.line().as_deref(), Some("hello"), "{}", process.diagnostics());
+        process
+    };
+    let mut killed = serving();
+    let left = unpacked();
+    assert_eq!(left.len(), 1);
+    let mut lives = serving();
+    let both = unpacked();
+    assert!(both.len() == 2 && both.is_superset(&left), "one that is in use stays: {both:?}");
+    killed.kill();
+    let checked = elsewhere.run(&["check", "--bundle", "x.tar"]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    assert_eq!(unpacked(), both.difference(&left).cloned().collect());
+    lives.write(b"still here\n");
+    assert_eq!(lives.line().as_deref(), Some("still here"));
+    lives.close_input();
+    assert_eq!(lives.exit(), 0, "{}", lives.diagnostics());
+    assert_eq!(unpacked(), BTreeSet::new());
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeSet,
     fs::{self, DirBuilder, File},
-    io::{Read as _, Write as _},
+    io::{self, Read as _, Write as _},
     os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
 };
@@ -37,6 +37,8 @@ const NAME_MAX: usize = 64;
 pub(crate) struct Unpacked {
     bundle: PathBuf,
     directory: TempDir,
+    /// Locked for as long as the directory is in use, by which it is told from one that a killed host has left.
+    _in_use: File,
     pub(crate) pins: Pins,
 }
 
@@ -44,11 +46,7 @@ impl Unpacked {
     /// Unpacks a bundle below the state directory: shells of the model read nothing there, so they change nothing either.
     pub(crate) fn new(bundle: &Path, environment: &Environment) -> anyhow::Result<Unpacked> {
         let below = environment.state_directory()?.join("bundles");
-        let directory = DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&below)
-            .and_then(|()| tempfile::Builder::new().prefix("bundle-").tempdir_in(&below))
+        let (directory, in_use) = place(&below)
             .with_context(|| format!("cannot make a directory in {}", below.display()))?;
         let shown = || format!("bundle {}", bundle.display());
         let files = extract(bundle, directory.path()).with_context(shown)?;
@@ -61,7 +59,7 @@ impl Unpacked {
         let bytes = read_bounded(&path, CONFIGURATION_BYTES_MAX).with_context(shown)?;
         let lock = Lock::parse(Path::new(LOCK), &bytes).with_context(shown)?;
         let pins = Pins::complete(bundle.join(LOCK), lock);
-        Ok(Unpacked { bundle: bundle.to_owned(), directory, pins })
+        Ok(Unpacked { bundle: bundle.to_owned(), directory, _in_use: in_use, pins })
     }
 
     /// The manifest of the bundle, whose files are those of the bundle. Only what is said on this machine instead names
@@ -135,6 +133,26 @@ impl Unpacked {
         }
         Ok(path)
     }
+}
+
+/// A directory of its own, locked. Those that nobody holds any more are removed: their hosts were killed.
+fn place(below: &Path) -> io::Result<(TempDir, File)> {
+    DirBuilder::new().recursive(true).mode(0o700).create(below)?;
+    // Held until the new directory is locked itself: nobody else looks meanwhile.
+    let looking = File::open(below)?;
+    looking.lock()?;
+    for entry in fs::read_dir(below)? {
+        let path = entry?.path();
+        let is_left = |directory: File| directory.try_lock().is_ok();
+        if File::open(&path).is_ok_and(is_left) {
+            // What cannot be removed is tried again at the next start.
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+    let directory = tempfile::Builder::new().prefix("bundle-").tempdir_in(below)?;
+    let in_use = File::open(directory.path())?;
+    in_use.lock()?;
+    Ok((directory, in_use))
 }
 
 /// Writes the files of a bundle into a directory and gives their names.

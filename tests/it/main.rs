@@ -19,6 +19,7 @@ mod governance_rows;
 mod hostile;
 mod killed;
 mod loop_rows;
+mod operator;
 mod pages;
 mod pins;
 mod swap;

@@ -24,6 +24,29 @@ pub(crate) struct Deployment {
     _unpacked: Option<Unpacked>,
 }
 
+/// Where a deployment is read from, each time anew.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    pub(crate) which: Which,
+    pub(crate) held: Held,
+    pub(crate) options: HostOptions,
+    pub(crate) environment: Environment,
+}
+
+impl Origin {
+    /// The deployment as it is now.
+    pub(crate) fn read(&self) -> anyhow::Result<Deployment> {
+        deployment(&self.which, &self.held, &self.options, &self.environment)
+    }
+
+    /// The files that only the operator may change: manifests or bundle, lock and policies.
+    pub(crate) fn files(&self, manifest: &Manifest) -> Vec<PathBuf> {
+        let files = operators_files(&self.which.manifests, manifest, &self.environment);
+        let bundle = self.held.bundle.iter().map(|bundle| self.environment.absolute(bundle));
+        files.into_iter().chain(bundle).collect()
+    }
+}
+
 /// The deployment of a command.
 pub(crate) fn deployment(
     which: &Which,

@@ -1,13 +1,19 @@
 //! What the operator of a running host may do: the requests of the control socket, SIGHUP, and files that are watched.
 //! The socket itself, and what is counted, are `transom-io`'s.
 
+mod exposure;
+mod policies;
 mod reload;
+mod sessions;
 mod watch;
 
 use std::{
-    collections::BTreeSet,
-    path::Path,
-    sync::{Arc, atomic::Ordering},
+    collections::{BTreeSet, HashMap},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -15,18 +21,18 @@ use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, time::sleep};
 use transom_config::manifest::Manifest;
-use transom_frame::{Frame, FrameKind, SessionId};
+use transom_frame::SessionId;
 use transom_io::{
     Host, OpenDoor,
     control::{self, Refused, Request, status},
     slot::Swapped,
 };
-use transom_router::{Answers, Facts, Reach};
+use transom_policy::Policy;
 
 use crate::{
+    chosen::{self, Deployment},
     deployment::{Extras, Running},
     doors::{self, Loader, Origin, Version},
-    environment::Environment,
     live::Switches,
     telemetry::Log,
     tooling::Tooling,
@@ -40,12 +46,6 @@ const MOVES_WAIT: Duration = Duration::from_secs(5);
 /// Between two looks at that. A move takes less than a tenth of a millisecond.
 const MOVES_LOOK: Duration = Duration::from_millis(2);
 
-/// How long a session may take to say what it may do.
-const SESSION_WAIT: Duration = Duration::from_secs(10);
-
-/// Reads the configuration as it is now.
-pub(crate) type Read = Box<dyn Fn() -> anyhow::Result<Manifest> + Send + Sync>;
-
 /// Runs a host that others run by.
 pub(crate) struct HostOperator {
     host: Host,
@@ -54,17 +54,24 @@ pub(crate) struct HostOperator {
     tooling: Arc<Tooling>,
     switches: Arc<Switches>,
     extras: Extras,
-    environment: Environment,
     log: Log,
-    read: Read,
+    origin: chosen::Origin,
+    /// Where sessions without a directory of their own work.
+    directory: PathBuf,
+    /// For how many connections each door had room when the host started, by door.
+    rooms: HashMap<Arc<str>, u64>,
     /// Held for as long as anything is changed: one change at a time.
     state: Mutex<State>,
+    /// It was said that files of the operator can be changed by sessions.
+    exposure_told: AtomicBool,
     started: Instant,
 }
 
 struct State {
     /// What the host runs by.
     manifest: Manifest,
+    /// What it was read from; the files of a bundle are there for as long as this.
+    _read: Option<Deployment>,
     /// Components that were swapped or rolled back by hand: a reload leaves them as they are.
     by_hand: BTreeSet<String>,
 }
@@ -74,28 +81,34 @@ impl HostOperator {
         running: &Running,
         manifest: Manifest,
         extras: Extras,
-        environment: &Environment,
         log: Log,
-        read: Read,
+        origin: chosen::Origin,
     ) -> HostOperator {
+        let room = |door: &OpenDoor| {
+            (Arc::clone(&door.name), door.slot.active().policy.limits.connections_max)
+        };
         HostOperator {
+            rooms: running.doors.iter().map(|(door, _)| room(door)).collect(),
             host: running.host.clone(),
             doors: running.doors.iter().map(|(door, _)| door.clone()).collect(),
             loader: Arc::clone(&running.loader),
             tooling: Arc::clone(&running.tooling),
             switches: Arc::clone(&running.switches),
+            directory: origin
+                .environment
+                .absolute(extras.directory.as_deref().unwrap_or(&origin.environment.directory)),
             extras,
-            environment: environment.clone(),
             log,
-            read,
-            state: Mutex::new(State { manifest, by_hand: BTreeSet::new() }),
+            origin,
+            state: Mutex::new(State { manifest, _read: None, by_hand: BTreeSet::new() }),
+            exposure_told: AtomicBool::new(false),
             started: Instant::now(),
         }
     }
 
     async fn answer(&self, request: Request) -> anyhow::Result<Value> {
         match request {
-            Request::Status => Ok(self.status()),
+            Request::Status => Ok(self.status().await),
             Request::Connections { door } => self.connections(door.as_deref()),
             Request::Swap { component, source } => self.swap(&component, &source).await,
             Request::Rollback { component } => self.rollback(&component).await,
@@ -116,13 +129,24 @@ impl HostOperator {
         }
     }
 
-    fn status(&self) -> Value {
+    async fn status(&self) -> Value {
+        let (sessions, jobs) = match self.sessions().await {
+            Ok(live) => (Some(live.sessions.len()), Some(live.jobs)),
+            // The loop is busy or about to end; the rest is known all the same.
+            Err(error) => {
+                tracing::warn!(error = whole(&error), "live sessions are not known");
+                (None, None)
+            }
+        };
         let rows: Vec<_> = self.doors.iter().map(|door| status::door(&door.slot)).collect();
         json!({
             "pid": std::process::id(),
             "version": env!("CARGO_PKG_VERSION"),
             "uptime_ms": u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "doors": rows,
+            "sessions": sessions,
+            "jobs": jobs,
+            "confiner": self.tooling.report(),
         })
     }
 
@@ -180,12 +204,28 @@ impl HostOperator {
         door: &OpenDoor,
         origin: Origin,
     ) -> anyhow::Result<Version> {
+        self.load_with(manifest, door, origin).await.map(|(_, version)| version)
+    }
+
+    /// The same, and the policy as its file has it, which may want more than there is room for.
+    async fn load_with(
+        &self,
+        manifest: &Manifest,
+        door: &OpenDoor,
+        origin: Origin,
+    ) -> anyhow::Result<(Arc<Policy>, Version)> {
+        let room = self.rooms.get(&door.name).copied().unwrap_or(u64::MAX);
         let (loader, manifest, door) = (Arc::clone(&self.loader), manifest.clone(), door.clone());
         // Compiling takes a second and more.
         let loaded = tokio::task::spawn_blocking(move || {
-            let version = loader.version(&manifest, &door.name, origin)?;
+            let mut version = loader.version(&manifest, &door.name, origin)?;
             doors::fits(&door, &version)?;
-            anyhow::Ok(version)
+            let wanted = Arc::clone(&version.policy);
+            // Room for connections was set aside when the host started.
+            if wanted.limits.connections_max > room {
+                Arc::make_mut(&mut version.policy).limits.connections_max = room;
+            }
+            anyhow::Ok((wanted, version))
         });
         loaded.await.context("loading the component failed")?
     }
@@ -218,41 +258,6 @@ impl HostOperator {
         }
         state.by_hand.insert(component.to_owned());
         Ok(json!({ "component": component, "doors": moved(&swapped).await }))
-    }
-
-    /// Speaks to a session as a peer of its host would.
-    async fn permissions(&self, session: &str, set: Option<String>) -> anyhow::Result<Value> {
-        let mut peer = self.host.attach(Facts {
-            door: "control".into(),
-            reach: Reach::All,
-            answers: Answers::Never,
-            live_notices_max: 16,
-            sessions_max: 0,
-        });
-        let body = match set {
-            Some(preset) => json!({ "set": preset }),
-            None => json!({}),
-        };
-        let session = SessionId::from(session);
-        let body = body.to_string();
-        peer.send(Frame::request("session/permissions", Some(session), "1".into(), body.as_str()));
-        let answer = tokio::time::timeout(SESSION_WAIT, async {
-            loop {
-                let frame = peer.frames.recv().await?;
-                peer.handled(1);
-                if matches!(frame.kind, FrameKind::Reply | FrameKind::Failure) {
-                    return Some(frame);
-                }
-            }
-        });
-        let answer = answer.await.context("the session does not answer")?;
-        peer.leave().await;
-        let answer = answer.context("the host is about to end")?;
-        let body: Value = serde_json::from_str(&answer.body)?;
-        if answer.kind == FrameKind::Failure {
-            bail!("{}", body.get("message").and_then(Value::as_str).unwrap_or("it is refused"));
-        }
-        Ok(body)
     }
 }
 

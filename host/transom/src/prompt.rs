@@ -6,6 +6,8 @@ mod client;
 mod plain;
 mod show;
 
+pub(crate) use self::plain::one_line;
+
 use std::path::Path;
 
 use anyhow::{Context as _, bail};

@@ -90,8 +90,36 @@ pub(crate) fn status(command: &cli::Status, environment: &Environment) -> anyhow
             writeln!(out)?;
             swaps.print(out)?;
         }
-        Ok(())
+        let mut jobs = Table::new(["SESSION", "JOB", "KIND", "STATUS", "LABEL"]);
+        for session in rows(&answer["jobs"]) {
+            for job in rows(&session["jobs"]) {
+                let cell = |key: &str| text(&job[key]).to_owned();
+                let session = text(&session["sessionId"]).to_owned();
+                jobs.row([session, cell("id"), cell("kind"), cell("status"), cell("label")]);
+            }
+        }
+        if !jobs.is_empty() {
+            writeln!(out)?;
+            jobs.print(out)?;
+        }
+        writeln!(out)?;
+        if let Some(sessions) = answer["sessions"].as_u64() {
+            writeln!(out, "live sessions  {sessions}")?;
+        }
+        confiner(out, &answer["confiner"])
     })
+}
+
+/// What holds shells back on this machine (P-58).
+fn confiner(out: &mut dyn io::Write, report: &Value) -> io::Result<()> {
+    let Some(enforcement) = report["enforcement"].as_str() else {
+        return writeln!(out, "confiner       not found out yet");
+    };
+    writeln!(out, "confiner       {enforcement}")?;
+    for gap in rows(&report["gaps"]) {
+        writeln!(out, "  gap {}", text(gap))?;
+    }
+    Ok(())
 }
 
 pub(crate) fn connections(

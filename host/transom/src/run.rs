@@ -3,7 +3,7 @@
 use std::{
     io::{self, Write as _},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
@@ -16,10 +16,10 @@ use transom_io::{control, metrics::Metrics, unix::Socket};
 
 use crate::{
     chosen, cli,
-    deployment::{self, Extras, Running},
+    deployment::{self, Extras},
     ending::{self, Hangup},
     environment::Environment,
-    operator::{HostOperator, Read, keep_watch},
+    operator::{HostOperator, keep_watch, whole},
     remote,
     telemetry::Log,
 };
@@ -45,7 +45,14 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
         let (hangup, hangups) = mpsc::channel(1);
         let loader = Arc::clone(&running.loader);
         let signals = ending::hear_signals(stop, Hangup::Reload(hangup), move || loader.cut_off())?;
-        let operator = operator(command, environment, log, &running, manifest.clone(), extras);
+        let origin = chosen::Origin {
+            which: command.which.clone(),
+            held: command.held.clone(),
+            options: command.host.clone(),
+            environment: environment.clone(),
+        };
+        let operator = HostOperator::new(&running, manifest.clone(), extras, log.clone(), origin);
+        let operator = Arc::new(operator);
 
         // All addresses are taken before the first peer is served.
         let mut sockets = Vec::new();
@@ -101,26 +108,6 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
     status
 }
 
-fn operator(
-    command: &cli::Run,
-    environment: &Environment,
-    log: &Log,
-    running: &Running,
-    manifest: Manifest,
-    extras: Extras,
-) -> Arc<HostOperator> {
-    let (command, again) = (command.clone(), environment.clone());
-    // The files of a bundle are there for as long as what was read from them.
-    let kept = Mutex::new(None);
-    let read: Read = Box::new(move || {
-        let read = chosen::deployment(&command.which, &command.held, &command.host, &again)?;
-        let manifest = read.manifest.clone();
-        *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(read);
-        Ok(manifest)
-    });
-    Arc::new(HostOperator::new(running, manifest, extras, environment, log.clone(), read))
-}
-
 /// Where the host is told what to do. The usual place may be another host's, or nowhere; a place that was asked for must be had.
 fn control(
     manifest: &Manifest,
@@ -158,9 +145,10 @@ async fn reload(
             _ = stop.wait_for(|stop| *stop) => return,
             hangup = hangups.recv() => if hangup.is_none() { return },
         }
-        match control::Operator::perform(operator.as_ref(), control::Request::Reload).await {
-            Ok(answer) => tracing::info!(%answer, "reloaded"),
-            Err(refused) => tracing::error!(%refused, "not reloaded"),
+        match operator.hangup().await {
+            Ok(Some(answer)) => tracing::info!(%answer, "reloaded"),
+            Ok(None) => {}
+            Err(error) => tracing::error!(error = whole(&error), "not reloaded"),
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::Context as _;
@@ -14,7 +14,9 @@ use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
 use transom_harness::ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools};
 use transom_io::Host;
-use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
+use transom_process::{
+    Confinement, Confiner, Enforcement, Launcher, Leftovers, Report, Spawner, sweep,
+};
 use transom_tools::{JobLimits, Options, Permissions, Registry, SessionLog};
 
 use crate::{
@@ -30,16 +32,27 @@ pub(crate) struct Tooling {
     environment: Environment,
     /// The session store.
     store: PathBuf,
-    confinement: Mutex<Confinement>,
+    held: Arc<Mutex<Held>>,
     /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
     _outputs: TempDir,
+}
+
+/// What commands are held to now.
+struct Held {
+    confinement: Confinement,
+    /// What was found out about this machine. `None`: nothing yet, or nothing is confined.
+    report: Option<Report>,
+    /// Grows with every question what confines here.
+    turn: u64,
+    /// The question whose answer this is: one that comes later to an earlier question is nobody's.
+    answered: u64,
 }
 
 /// What a reload may change of the tools.
 pub(crate) struct Settings {
     permissions: Permissions,
     jobs: JobLimits,
-    /// Where it is another one than before: who would confine has to be found out again.
+    /// Where anything confines, it is found out again what does (P-58).
     confinement: Option<(Confinement, Launcher)>,
 }
 
@@ -90,15 +103,17 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
+        let held = Held { confinement: confinement.clone(), report: None, turn: 0, answered: 0 };
+        let held = Arc::new(Mutex::new(held));
         let (found, ready) = watch::channel(governance == Governance::None);
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
             // Peers are answered meanwhile; the first call waits.
             let (registry, spawner) = (registry.clone(), spawner.clone());
-            let confinement = confinement.clone();
+            let (confinement, held) = (confinement.clone(), Arc::clone(&held));
             tokio::spawn(async move {
                 let confiner = confiner(&confinement, launcher, &spawner).await;
-                registry.set_confinement(confinement, Some(confiner));
+                confine(&registry, &held, 0, confinement, confiner);
                 // Without anybody who waits there is nobody to tell.
                 let _ = found.send(true);
             });
@@ -109,7 +124,7 @@ impl Tooling {
             spawner,
             environment: environment.clone(),
             store: site.store.to_owned(),
-            confinement: Mutex::new(confinement),
+            held,
             _outputs: outputs,
         })
     }
@@ -122,10 +137,9 @@ impl Tooling {
     ) -> anyhow::Result<Settings> {
         let governance = extras.governance;
         let wanted = governance::confinement(manifest, governance, &self.environment, &self.store)?;
-        let known = self.confinement.lock().unwrap_or_else(PoisonError::into_inner);
-        let confinement = match governance == Governance::None || *known == wanted {
-            true => None,
-            false => {
+        let confinement = match governance {
+            Governance::None => None,
+            Governance::Full => {
                 let launcher = Launcher::own().context("cannot open this program's own file")?;
                 Some((wanted, launcher))
             }
@@ -144,11 +158,47 @@ impl Tooling {
         registry.set_permissions(permissions);
         registry.set_job_limits(jobs);
         if let Some((confinement, launcher)) = confinement {
+            let turn = {
+                let mut held = lock(&self.held);
+                held.turn += 1;
+                held.turn
+            };
             let confiner = confiner(&confinement, launcher, &self.spawner).await;
-            registry.set_confinement(confinement.clone(), Some(confiner));
-            *self.confinement.lock().unwrap_or_else(PoisonError::into_inner) = confinement;
+            confine(registry, &self.held, turn, confinement, confiner);
         }
     }
+
+    /// What commands are held to.
+    pub(crate) fn confinement(&self) -> Confinement {
+        lock(&self.held).confinement.clone()
+    }
+
+    /// What is known of who confines them (P-58).
+    pub(crate) fn report(&self) -> Option<Report> {
+        lock(&self.held).report.clone()
+    }
+}
+
+/// Holds commands to this from now on, unless the answer to a later question has come already.
+fn confine(
+    registry: &Registry,
+    held: &Mutex<Held>,
+    turn: u64,
+    confinement: Confinement,
+    confiner: Confiner,
+) {
+    let mut held = lock(held);
+    if held.answered <= turn {
+        held.answered = turn;
+        held.report = Some(confiner.report().clone());
+        held.confinement.clone_from(&confinement);
+        registry.set_confinement(confinement, Some(confiner));
+    }
+}
+
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    // Nothing in there is ever half done.
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What of the tools needs no running host.

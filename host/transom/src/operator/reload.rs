@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use transom_config::manifest::{Change, Effect, Manifest};
 use transom_io::{OpenDoor, slot::Cause};
 
-use super::{HostOperator, State};
+use super::{HostOperator, State, policies};
 use crate::{
     doors::{self, Origin, Version},
     live,
@@ -17,15 +17,16 @@ impl HostOperator {
     /// Reads everything again, refuses it whole or makes it so. What needs a restart is named in the answer.
     pub(super) async fn reload(&self) -> anyhow::Result<Value> {
         let mut state = self.state.lock().await;
-        let mut new = (self.read)().context("nothing was changed")?;
-        let changes = state.manifest.changes(&new);
+        let read = self.origin.read().context("nothing was changed")?;
+        let mut new = read.manifest.clone();
+        let mut changes = state.manifest.changes(&new);
         keep_what_needs_a_restart(&state.manifest, &mut new);
         let moved = moved(&state.manifest, &new);
 
         // Everything that can be refused comes first.
         let settings = self.tooling.settings(&new, &self.extras).context("nothing was changed")?;
-        let models =
-            live::models(&new, &self.extras, &self.environment).context("nothing was changed")?;
+        let models = live::models(&new, &self.extras, &self.origin.environment)
+            .context("nothing was changed")?;
         let mut swaps: Vec<(&OpenDoor, Version)> = Vec::new();
         for door in &self.doors {
             let component = door.slot.component();
@@ -33,7 +34,9 @@ impl HostOperator {
                 true => Origin::Manifest,
                 false => Origin::Loaded(Arc::clone(&door.slot.active().source)),
             };
-            let version = self.load(&new, door, origin).await.context("nothing was changed")?;
+            let (policy, version) =
+                self.load_with(&new, door, origin).await.context("nothing was changed")?;
+            policies::changes(&mut changes, door, &policy);
             swaps.push((door, version));
         }
 
@@ -48,7 +51,7 @@ impl HostOperator {
             let active = door.slot.active();
             let same = active.source.identity() == version.source.identity()
                 && active.options == version.options
-                && serves_alike(&active.policy, &version.policy);
+                && policies::serve_alike(&active.policy, &version.policy);
             match same {
                 // Limits of a connection are those it was opened with.
                 true if active.policy != version.policy => door.slot.set_policy(version.policy),
@@ -64,6 +67,7 @@ impl HostOperator {
             .collect();
         state.by_hand.retain(|component| !moved.contains(component));
         state.manifest = new;
+        state._read = Some(read);
         tracing::info!(
             changes = changes.len(),
             swaps = rows.len(),
@@ -114,26 +118,6 @@ fn keep_what_needs_a_restart(old: &Manifest, new: &mut Manifest) {
             new.components.insert(name.clone(), component.clone());
         }
     }
-}
-
-/// Whether two policies differ in nothing that a running connection would notice.
-fn serves_alike(one: &transom_policy::Policy, other: &transom_policy::Policy) -> bool {
-    let sandboxed = |policy: &transom_policy::Policy| {
-        let limits = &policy.limits;
-        (
-            limits.memory_bytes_max,
-            limits.outputs_per_call_max,
-            limits.output_bytes_per_call_max,
-            limits.call_ms_base,
-            limits.call_ms_per_mib,
-        )
-    };
-    let frames = |policy: &transom_policy::Policy| {
-        let mut policy = policy.clone();
-        policy.limits = transom_policy::Limits::default();
-        policy
-    };
-    sandboxed(one) == sandboxed(other) && frames(one) == frames(other)
 }
 
 fn shown(change: &Change) -> Value {

@@ -42,6 +42,9 @@ pub(crate) async fn keep_watch(operator: Arc<HostOperator>, mut stop: watch::Rec
             if seen.tried == Some(mark) || !rested {
                 continue;
             }
+            if operator.may_be_exposed().await {
+                continue;
+            }
             let first = seen.tried.replace(mark).is_none();
             let (component, source) = key;
             match operator.refresh(&component, first).await {

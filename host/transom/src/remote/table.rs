@@ -4,6 +4,8 @@ use std::io;
 
 use serde_json::Value;
 
+use crate::prompt::one_line;
+
 /// Characters of a digest that are shown. Enough to tell versions apart.
 const DIGEST_SHOWN: usize = 12;
 
@@ -18,8 +20,9 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         Table { titles, rows: Vec::new() }
     }
 
+    /// What stands in a cell may come from peers, models and components, and is shown on one line.
     pub(super) fn row(&mut self, cells: [String; COLUMNS]) {
-        self.rows.push(cells);
+        self.rows.push(cells.map(|cell| one_line(&cell)));
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -58,8 +58,12 @@ impl House {
         place.file("counts.wasm", program("counts"));
         place.file("watched.wasm", program("counts"));
         place.file("sdk.wasm", fs::read(built("components/sdk.wasm")).expect("a component"));
-        let manifest = manifest(component, more, of_door);
-        let file = place.file("transom.toml", manifest);
+        place.file("transom.toml", manifest(component, more, of_door));
+        House::at(place)
+    }
+
+    fn at(place: Place) -> House {
+        let file = place.root().join("transom.toml");
         let mut process = Launch::new(["run", "--manifest", text(&file)])
             .directory(&place.cwd)
             .env("HOME", place.root())
@@ -195,6 +199,99 @@ fn a_connection_goes_on_with_the_next_version_and_with_the_one_before() {
     assert_eq!(causes, ["swap", "rollback"]);
     let said = house.end();
     assert_eq!(said.matches("component swapped").count(), 2, "one line for each: {said}");
+}
+
+#[test]
+fn counts_two_and_counts_take_over_from_each_other() {
+    // Two state formats, each of which both versions resume.
+    let mut house = House::new("counts.wasm", "");
+    let [one, two] = [house.place.root().join("counts.wasm"), built("programs/counts_two.wasm")];
+    let mut peer = house.peer("counts");
+    says(&mut peer, "a", "1 a");
+    house.swap("counts", &two).expect("an upgrade");
+    says(&mut peer, "bb", "2 bb (2)");
+    says(&mut house.peer("counts"), "a", "1 a (1)");
+    house.swap("counts", &one).expect("and the other way round");
+    says(&mut peer, "c", "3 c");
+    house.control.ask("rollback", json!({"component": "counts"})).expect("back");
+    says(&mut peer, "d", "4 d (1)");
+    // Without a word in between: what a version has not heard of it passes on.
+    for (file, stayed) in [(&one, 0), (&two, 0), (&one, 0)] {
+        let answer = house.swap("counts", file).expect("it is swapped");
+        assert_eq!(answer["doors"][0]["stayed"], stayed, "{answer}");
+    }
+    says(&mut peer, "e", "5 e");
+}
+
+#[test]
+fn a_version_is_judged_by_its_types_and_not_by_what_it_calls_itself() {
+    let mut house = House::new("counts.wasm", "");
+    let called = |name: &str| {
+        let mut component = fs::read(built(&format!("programs/{name}.wasm"))).expect("a component");
+        component.extend(b"\0\x0d\x07version1.0.0");
+        component
+    };
+    let good = house.place.file("good.wasm", called("counts"));
+    let other = house.place.file("other.wasm", called("wrong_types"));
+    let mut peer = house.peer("counts");
+    says(&mut peer, "a", "1 a");
+    house.swap("counts", &good).expect("it is swapped");
+    let version = |house: &mut House| house.control.door("counts")["identity"].clone();
+    let before = version(&mut house);
+    assert!(
+        before.as_str().is_some_and(|text| text.starts_with("counts 1.0.0 sha256:")),
+        "{before}"
+    );
+    let refused = house.swap("counts", &other).expect_err("refused");
+    assert!(refused.contains("missing: `connection.suspend"), "{refused}");
+    assert_eq!(version(&mut house), before);
+    says(&mut peer, "b", "2 b");
+}
+
+#[test]
+fn other_bytes_at_the_same_path_are_swapped_in_once() {
+    let mut house = House::new("counts.wasm", "");
+    let mut peer = house.peer("counts");
+    says(&mut peer, "a", "1 a");
+    house.place.file("counts.wasm", renamed(program("counts"), "other"));
+    let answer = house.control.ask("reload", json!({})).expect("read again");
+    assert_eq!(answer["changes"], json!([]), "the manifest says the same");
+    let doors: Vec<_> = answer["swaps"].as_array().expect("rows").iter().collect();
+    assert_eq!(doors.len(), 2, "both doors with that file: {answer}");
+    assert!(doors.iter().all(|row| row["from"] != row["to"]), "{answer}");
+    says(&mut peer, "b", "2 b");
+    let answer = house.control.ask("reload", json!({})).expect("read again");
+    assert_eq!(answer, json!({"changes": [], "swaps": [], "restart": []}));
+}
+
+#[test]
+fn a_full_door_is_swapped_like_any_other() {
+    // A connection that moves has two instances for a moment.
+    let mut house = House::with("counts.wasm", "", "");
+    let narrow =
+        manifest("counts.wasm", "", "").replace("connections-max = 1200", "connections-max = 3");
+    house.place.file("transom.toml", narrow);
+    house.process.signal(Signal::Terminate);
+    house = House::at(house.place);
+    let mut peers = [(); 3].map(|()| house.peer("counts"));
+    for peer in &mut peers {
+        says(peer, "a", "1 a");
+    }
+    assert_eq!(house.peer("counts").line(), None, "it is full");
+    let second = house.place.file("second.wasm", renamed(program("counts"), "second"));
+    for (round, file) in
+        [&second, &house.place.root().join("counts.wasm")].into_iter().cycle().take(10).enumerate()
+    {
+        let answer = house.swap("counts", file).expect("it is swapped");
+        assert_eq!(
+            (&answer["doors"][0]["moved"], &answer["doors"][0]["stayed"]),
+            (&json!(3), &json!(0)),
+            "{answer}"
+        );
+        for peer in &mut peers {
+            says(peer, "b", &format!("{} b", round + 2));
+        }
+    }
 }
 
 #[test]

@@ -27,7 +27,8 @@ impl Machine for Counts {
             sends: vec!["session/*".to_owned()],
             headers: vec![],
             state_format: 1,
-            resumes: vec![1],
+            // The later format begins with what this one holds.
+            resumes: vec![1, 2],
         }
     }
 
@@ -55,9 +56,9 @@ impl Machine for Counts {
     }
 
     fn resume(setup: Setup, format: u32, state: &[u8]) -> Result<Counts, Fault> {
-        match state.try_into() {
-            Ok(bytes) if format == 1 => {
-                Ok(Counts { heard: u64::from_le_bytes(bytes), prefix: prefix(&setup) })
+        match state.first_chunk() {
+            Some(bytes) if state.len() == if format == 1 { 8 } else { 16 } => {
+                Ok(Counts { heard: u64::from_le_bytes(*bytes), prefix: prefix(&setup) })
             }
             _ => Err(Fault::new(FaultKind::Unsupported, format!("no state of format {format}"))),
         }

@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use serde_json::Value;
 
-use super::{Site, echo};
+use super::{Site, digest, echo};
 use crate::support::{
     place::text,
     process::Launch,
@@ -219,6 +219,16 @@ fn a_running_host_holds_new_versions_to_the_lock() {
     exit 1
     stderr: transom: transom.lock: component `echo` is <digest 2>, but the lock wants <digest 1> (version 1.0.0 from echo.wasm); if the change is meant, run `transom pin --update echo`
     ");
+    // Nor is other content at the same path taken by a reload.
+    let refused = site.run(&["reload"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    let [one, two] = ["1.0.0", "2.0.0"].map(|version| digest(&echo(version)));
+    assert!(
+        refused.stderr.starts_with("transom: nothing was changed: ")
+            && refused.stderr.contains(&one)
+            && refused.stderr.contains(&two),
+        "{refused:?}"
+    );
     // The lock is read again for each version.
     let pinned = site.run(&["pin", "--manifest", "transom.toml", "--update", "echo"]);
     assert_eq!(pinned.code, 0, "{pinned:?}");

@@ -124,6 +124,7 @@ impl Memory {
         let policy = Arc::new(built_in.policy().expect("its policy"));
         let options = built_in.options.into();
         let door = OpenDoor {
+            redactor: Arc::default(),
             name: "sdk".into(),
             slot: Slot::new("sdk", "sdk", setup.source, options, policy, Upkeep::default()),
             framing: built_in.framing,

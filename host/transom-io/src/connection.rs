@@ -9,7 +9,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep_until, timeout},
 };
-use tracing::{debug, error, info, trace, warn};
+use tracing::{Instrument as _, Span, debug, error, field::Empty, info, info_span, trace, warn};
 use transom_connection::{
     Connection, Effect, Event, Level, ReplaceError,
     codec::{CodecError, Farewell},
@@ -64,6 +64,28 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    let span = info_span!(
+        "transom.connection",
+        door = %door.name,
+        component = %door.slot.component(),
+        version = Empty,
+        connection = Empty,
+    );
+    one(host, door, peer, reader, writer, stop).instrument(span).await
+}
+
+async fn one<R, W>(
+    host: &Host,
+    door: &OpenDoor,
+    peer: &PeerFacts,
+    reader: R,
+    writer: W,
+    stop: watch::Receiver<bool>,
+) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
     // On a line carrier the refusal is the end of output (decision 56).
     let refused = |reason: &str| Ended {
         reason: reason.to_owned(),
@@ -90,6 +112,7 @@ where
         }
     };
     let attached = host.attach(door.facts(&serving.policy));
+    Span::current().record("connection", attached.id.0).record("version", serving.number);
     let seat = door.slot.seat(attached.id, &peer.peer, serving);
     let mut driver = Driver {
         door,
@@ -273,6 +296,7 @@ impl Driver<'_> {
             return;
         };
         self.number = number;
+        Span::current().record("version", number);
         self.calls = 0;
         let identity = self.connection.identity().unwrap_or_default();
         self.seat.figures.served_by(number, identity);
@@ -281,7 +305,8 @@ impl Driver<'_> {
     fn frames(&mut self, frames: &mut Vec<Frame>) {
         let count = frames.len();
         for frame in frames.drain(..) {
-            trace!(connection = %self.attached.id, frame = %frame.name, "to the codec");
+            let body = self.door.redactor.body(frame.body.as_bytes());
+            trace!(connection = %self.attached.id, frame = %frame.name, %body, "frame to the codec");
             self.handle(Event::Frame(frame));
         }
         self.attached.handled(count);
@@ -343,7 +368,9 @@ impl Driver<'_> {
             return self.perform(&mut effects);
         }
         let figures = self.seat.slot.figures();
-        if let Event::Unit { .. } = event {
+        if let Event::Unit { bytes, .. } = &event {
+            let body = self.door.redactor.body(bytes);
+            trace!(connection = %self.attached.id, bytes = bytes.len(), %body, "unit from the peer");
             figures.units_in.fetch_add(1, Ordering::Relaxed);
             self.seat.figures.units_in.fetch_add(1, Ordering::Relaxed);
         }
@@ -364,7 +391,11 @@ impl Driver<'_> {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Write(unit) => self.write(&unit),
-                Effect::Frame(frame) => self.attached.send(frame),
+                Effect::Frame(frame) => {
+                    let body = self.door.redactor.body(frame.body.as_bytes());
+                    trace!(connection = %self.attached.id, frame = %frame.name, %body, "frame from the codec");
+                    self.attached.send(frame);
+                }
                 Effect::Deadline(at) => {
                     self.deadline = at.map(|at| self.started + Duration::from_millis(at));
                 }
@@ -403,6 +434,8 @@ impl Driver<'_> {
         if self.broken {
             return;
         }
+        let body = self.door.redactor.body(unit);
+        trace!(connection = %self.attached.id, bytes = unit.len(), %body, "unit to the peer");
         self.seat.slot.figures().units_out.fetch_add(1, Ordering::Relaxed);
         self.seat.figures.units_out.fetch_add(1, Ordering::Relaxed);
         let mut line = Vec::with_capacity(unit.len() + 1);
@@ -425,6 +458,7 @@ impl Driver<'_> {
 
     fn log(&self, level: Level, event: &str, fields: &str) {
         let (door, connection) = (&self.door.name, self.attached.id);
+        let fields = self.door.redactor.note(fields);
         match level {
             Level::Debug => debug!(%door, %connection, fields, "{event}"),
             Level::Info => info!(%door, %connection, fields, "{event}"),

@@ -10,7 +10,7 @@ use transom_doors::Answers;
 use transom_policy::Policy;
 use transom_router::{Facts, Reach};
 
-use crate::slot::Slot;
+use crate::{redact::Redactor, slot::Slot};
 
 /// A protocol offered at one address.
 #[derive(Clone)]
@@ -27,6 +27,8 @@ pub struct OpenDoor {
     pub answers: Answers,
     /// The host's working directory; absolute.
     pub directory: Arc<str>,
+    /// What of its bodies is not for the log.
+    pub redactor: Arc<Redactor>,
 }
 
 /// What the carrier knows of a peer.

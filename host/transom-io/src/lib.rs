@@ -6,6 +6,7 @@ mod connection;
 pub mod control;
 mod door;
 pub mod metrics;
+mod redact;
 pub mod slot;
 pub mod stdio;
 pub mod unix;
@@ -14,4 +15,5 @@ pub use crate::{
     agents::{Attached, Core, Host, Inbox, Ports},
     connection::{Ended, serve},
     door::{OpenDoor, PeerFacts},
+    redact::Redactor,
 };

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use nix::time::ClockId;
-use tracing::debug;
+use tracing::{debug, debug_span};
 use transom_connection::codec::{Codec, CodecError, Input, Millis, Output};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, WasmBacktrace};
 
@@ -56,6 +56,9 @@ impl Caller {
         bytes: u64,
         call: impl FnOnce(&mut Store<Meter>) -> wasmtime::Result<R>,
     ) -> Result<R, CodecError> {
+        let _span =
+            debug_span!("transom.codec.call", component = %self.identity, call = what, bytes)
+                .entered();
         let call_ms = self.limits.call_ms(bytes);
         store.data_mut().begin_call(call_ms);
         store.set_epoch_deadline(1);

@@ -14,7 +14,7 @@ use transom_connection::{
 };
 use transom_doors::{Answers, Door, DoorCodec};
 use transom_io::{
-    OpenDoor,
+    OpenDoor, Redactor,
     slot::{Leftovers, Slot, Upkeep},
 };
 use transom_policy::Policy;
@@ -115,6 +115,7 @@ pub(crate) fn open(
         true => None,
         false => Some(make_sandbox(capacity, environment)?),
     };
+    let redactor = Arc::new(redactor(environment));
     let loader = Loader { sandbox, pins: extras.pins.clone() };
     let mut doors = Vec::new();
     for plan in plans {
@@ -133,6 +134,7 @@ pub(crate) fn open(
                 .or(built_in.map(|built_in| built_in.answers))
                 .unwrap_or(Answers::Never),
             directory: directory.display().to_string().into(),
+            redactor: Arc::clone(&redactor),
         };
         open.try_out(&open.slot.active()).with_context(|| {
             let component = manifest.components.get(&door.component);
@@ -143,6 +145,12 @@ pub(crate) fn open(
         doors.push((open, door.carrier.clone()));
     }
     Ok((doors, loader))
+}
+
+/// Keeps the values of variables whose names speak of secrets out of the log.
+fn redactor(environment: &Environment) -> Redactor {
+    let secret = environment.variables.iter().filter(|(name, _)| transom_process::is_secret(name));
+    Redactor::new(secret.map(|(_, value)| value.clone()))
 }
 
 impl Loader {

@@ -18,6 +18,8 @@ mod launch;
 mod live;
 mod lock;
 mod operator;
+#[cfg(any(feature = "otlp", test))]
+mod otlp;
 mod permissions;
 mod pin;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]

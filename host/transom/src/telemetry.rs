@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, util::SubscriberInitExt};
 
 use crate::environment::Environment;
 
@@ -38,13 +38,13 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<Log> {
         "text" => {
             let log = log.with_filter_reloading();
             let handle = log.reload_handle();
-            log.init();
+            begin(log.finish(), environment)?;
             Arc::new(move |filter| Ok(handle.reload(filter)?))
         }
         "json" => {
             let log = log.json().with_filter_reloading();
             let handle = log.reload_handle();
-            log.init();
+            begin(log.finish(), environment)?;
             Arc::new(move |filter| Ok(handle.reload(filter)?))
         }
         other => {
@@ -52,6 +52,27 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<Log> {
         }
     };
     Ok(Log { choose, _guard: Arc::new(guard) })
+}
+
+#[cfg(not(feature = "otlp"))]
+fn begin(log: impl SubscriberInitExt, _: &Environment) -> anyhow::Result<()> {
+    log.init();
+    Ok(())
+}
+
+/// Begins to log, and to send spans to a collector where one is named.
+#[cfg(feature = "otlp")]
+fn begin<S>(log: S, environment: &Environment) -> anyhow::Result<()>
+where
+    S: tracing::Subscriber + for<'s> tracing_subscriber::registry::LookupSpan<'s> + Send + Sync,
+{
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use crate::otlp::{Spans, VARIABLE};
+
+    let spans = environment.given(VARIABLE).map(Spans::to).transpose()?;
+    log.with(spans).init();
+    Ok(())
 }
 
 type Choose = dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync;

@@ -116,6 +116,7 @@ pub(crate) fn frames_door(limits: &str) -> OpenDoor {
         transom_policy::Policy::parse("test", &format!("{text}[limits]\n{limits}")).unwrap();
     let (policy, upkeep) = (Arc::new(policy), Upkeep::default());
     OpenDoor {
+        redactor: Arc::default(),
         name: "frames".into(),
         slot: Slot::new("frames", "frames", source(), "{}".into(), policy, upkeep),
         framing: built_in.framing,

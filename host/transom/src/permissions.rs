@@ -83,9 +83,14 @@ fn preset(command: &cli::Permissions) -> anyhow::Result<Option<&str>> {
     Ok(Some(preset))
 }
 
-/// What `transom check` says of permissions: what looks wrong in the rules, and what holds shells back.
+/// What `transom check` says of permissions: what sessions may do, what looks wrong in the rules, and what holds shells
+/// back (P-33).
 #[derive(Debug)]
 pub(crate) struct Outlook {
+    /// For people.
+    pub(crate) lines: Vec<String>,
+    /// The same for programs.
+    pub(crate) json: Value,
     pub(crate) warnings: Vec<String>,
     /// `None`: shells are not confined.
     pub(crate) report: Option<Report>,
@@ -106,8 +111,17 @@ pub(crate) async fn outlook(
         json: false,
         host: cli::HostOptions::default(),
     };
-    let Shown { warnings, report, .. } = Shown::collect(&command, manifest, environment).await?;
-    Ok(Outlook { warnings, report })
+    let shown = Shown::collect(&command, manifest, environment).await?;
+    let mut lines = Vec::new();
+    shown.said(&mut lines);
+    let mut json = shown.json();
+    if let Value::Object(members) = &mut json {
+        // These have places of their own, or are about one session.
+        for member in ["warnings", "confiner", "session", "call"] {
+            members.remove(member);
+        }
+    }
+    Ok(Outlook { lines, json, warnings: shown.warnings, report: shown.report })
 }
 
 impl Outlook {
@@ -294,6 +308,18 @@ impl Shown {
     }
 
     fn deployment(&self, lines: &mut Vec<String>) {
+        self.said(lines);
+        for warning in &self.warnings {
+            lines.push(format!("warning: {warning}"));
+        }
+        match &self.report {
+            None => lines.push("confiner       off".to_owned()),
+            Some(report) => confiner_lines(lines, report),
+        }
+    }
+
+    /// What the manifest says of sessions.
+    fn said(&self, lines: &mut Vec<String>) {
         let defaults = &self.settings.defaults;
         let preset = defaults.preset.as_deref().unwrap_or("custom");
         lines.push(format!(
@@ -342,13 +368,6 @@ impl Shown {
                     ));
                 }
             }
-        }
-        for warning in &self.warnings {
-            lines.push(format!("warning: {warning}"));
-        }
-        match &self.report {
-            None => lines.push("confiner       off".to_owned()),
-            Some(report) => confiner_lines(lines, report),
         }
     }
 }

@@ -34,6 +34,30 @@ fn a_deployment_is_told_without_being_started() {
 }
 
 #[test]
+fn what_sessions_may_do_is_told_as_transom_permissions_tells_it() {
+    // P-33.
+    let site = Site::pinned();
+    site.file(
+        "rules.toml",
+        "[permissions]\npreset = \"read-only\"\n[[permissions.rule]]\ntool = \"bash\"\ndecision = \"deny\"\n",
+    );
+    let layers = ["--manifest", "transom.toml", "--manifest", "rules.toml"];
+    let run = |command: &str, more: &[&str]| site.run(&[&[command], more, &layers].concat());
+    let json = |command| -> Value {
+        serde_json::from_str(&run(command, &["--json"]).stdout).expect("JSON")
+    };
+    let (checked, told) = (json("check"), json("permissions"));
+    let found = checked["permissions"].as_object().expect("an object");
+    assert_eq!(found["rules"][0]["tool"], "bash", "{checked}");
+    for (member, value) in found {
+        assert_eq!(told[member], *value, "{member}");
+    }
+    assert_eq!(checked["confiner"], told["confiner"]);
+    let (checked, told) = (run("check", &[]).stdout, run("permissions", &[]).stdout);
+    assert!(checked.contains(&told), "{told} is not in {checked}");
+}
+
+#[test]
 fn what_a_policy_refuses_is_told_with_its_reason() {
     let site = Site::pinned();
     site.file(

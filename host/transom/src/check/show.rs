@@ -14,6 +14,7 @@ impl Checked {
             "lock": self.lock,
             "components": components,
             "doors": doors,
+            "permissions": self.permissions.json,
             "confiner": self.permissions.report,
             "warnings": self.warnings,
             "errors": self.errors,
@@ -28,6 +29,7 @@ impl Checked {
         for report in &self.doors {
             report.lines(&mut lines);
         }
+        lines.extend(self.permissions.lines.iter().cloned());
         self.permissions.confiner_lines(&mut lines);
         lines.extend(self.warnings.iter().map(|warning| format!("warning: {warning}")));
         lines.extend(self.errors.iter().map(|error| format!("error: {error}")));

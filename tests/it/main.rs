@@ -18,6 +18,7 @@ mod durability;
 mod governance_rows;
 mod hostile;
 mod killed;
+mod limits;
 mod logs;
 mod loop_rows;
 mod operator;

@@ -402,7 +402,9 @@ impl Driver<'_> {
                 Effect::Reading(reading) => self.reading = reading,
                 Effect::Notices(flowing) => self.attached.rest(!flowing),
                 Effect::Close { reason, failed, code: _ } => {
-                    self.close = Some(Close { reason, failed })
+                    self.close = Some(Close { reason, failed });
+                    // A peer that reads nothing would otherwise keep what is over.
+                    self.limit_teardown();
                 }
                 // A line carrier has one direction to end, and `Close` ends it.
                 Effect::EndOutput => {}

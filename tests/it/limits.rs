@@ -169,6 +169,22 @@ fn call_ms_per_mib_adds_to_the_time_of_a_large_unit() {
 }
 
 #[test]
+fn a_large_unit_leaves_no_large_instance_behind() {
+    // Decision 54.
+    let mut house = House::new("sdk", "unit-bytes-max = 16_777_216");
+    let mut peer = Client::new(house.peer("tried"));
+    peer.initialize(text(&house.place.cwd));
+    let before = house.control.door("tried")["memory_bytes"].as_u64().expect("a number");
+    let body = client::prompt("s", &"x".repeat(8 << 20));
+    peer.ask("large", "session/prompt", body);
+    assert_eq!(peer.response("large")["error"], Value::Null);
+    let after = house.control.door("tried")["memory_bytes"].as_u64().expect("a number");
+    assert!(after < before + (2 << 20), "{before} bytes became {after}");
+    peer.until(|frame| client::is_idle(frame, "s"));
+    house.end();
+}
+
+#[test]
 fn pending_requests_max_refuses_a_request() {
     let house = House::new("frames", "pending-requests-max = 2");
     let mut peer = house.frames("tried");

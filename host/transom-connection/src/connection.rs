@@ -2,6 +2,7 @@
 //! Nothing here waits or reads a clock; the driver brings time as a number.
 
 mod outputs;
+mod renewal;
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -60,6 +61,8 @@ struct Open {
     /// Refusals that the codec has yet to hear, oldest first.
     refusals: VecDeque<Frame>,
     marks: Marks,
+    /// Bytes of memory above which the instance is exchanged for a fresh one.
+    renew_above: u64,
 }
 
 /// One direction of the wire.
@@ -104,6 +107,7 @@ impl Connection {
             asking: Pending::default(),
             asked: Pending::default(),
             refusals: VecDeque::new(),
+            renew_above: renewal::RENEW_ABOVE,
         };
 
         let before = out.len();
@@ -122,7 +126,10 @@ impl Connection {
         let State::Open(open) = &mut self.state else { return };
         open.now = open.now.max(now);
         let Some(input) = open.admit(out, event) else { return };
-        let next = open.deliver(out, input);
+        let next = open.deliver(out, input).and_then(|next| match next {
+            Next::GoOn => open.renew(out),
+            Next::Closed => Ok(next),
+        });
         let next = next.unwrap_or_else(|error| open.fail(out, error));
         if next == Next::Closed {
             self.state = State::Closed;
@@ -375,6 +382,7 @@ impl Open {
             }
         }
         self.sends = sends;
+        self.renew_above = renewal::RENEW_ABOVE;
         Ok(mem::replace(&mut self.serving, successor))
     }
 

@@ -74,6 +74,7 @@ impl Script {
             on_failure,
             calls_left: self.calls_max,
             suspends: self.suspends,
+            memory: 4096,
             alive: self.alive.clone(),
         })
     }
@@ -108,6 +109,7 @@ struct Instance {
     on_failure: String,
     calls_left: u64,
     suspends: bool,
+    memory: u64,
     alive: Arc<AtomicU64>,
 }
 
@@ -132,6 +134,10 @@ impl Codec for Instance {
                     self.on_failure = commands.to_owned();
                     return Ok(Vec::new());
                 }
+                if let Some(bytes) = text.strip_prefix("grow ") {
+                    self.memory += bytes.parse::<u64>().expect("a number");
+                    return perform(&format!("say {heard} has {}", self.memory));
+                }
                 perform(&text.replace("$n", &heard.to_string()))
             }
             Input::Frame(frame)
@@ -153,7 +159,7 @@ impl Codec for Instance {
     }
 
     fn memory_bytes(&self) -> u64 {
-        4096
+        self.memory
     }
 }
 

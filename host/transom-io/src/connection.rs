@@ -7,6 +7,7 @@ use bytes::{Buf, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::watch,
+    task::yield_now,
     time::{Instant, sleep_until, timeout},
 };
 use tracing::{Instrument as _, Span, debug, error, field::Empty, info, info_span, trace, warn};
@@ -100,7 +101,7 @@ where
     }
     let seed = uuid::Uuid::new_v4().as_u64_pair();
     let setup = door.setup(peer, seed, epoch_ms());
-    let (standing, changes) = door.slot.subscribe();
+    let standing = door.slot.standing();
     let serving = &standing.serving;
     let mut effects = Vec::new();
     let connection = match Connection::open(&mut effects, serving.as_ref().clone(), setup) {
@@ -113,16 +114,16 @@ where
     };
     let attached = host.attach(door.facts(&serving.policy));
     Span::current().record("connection", attached.id.0).record("version", serving.number);
-    let seat = door.slot.seat(attached.id, &peer.peer, serving);
+    let seat = door.slot.seat(attached.id, &peer.peer, &standing);
     let mut driver = Driver {
         door,
         connection,
         seat,
         number: serving.number,
         calls: 0,
+        changes: standing.changes,
         turn: standing.turn,
         drains: standing.drains,
-        changes,
         attached,
         started: Instant::now(),
         lines: Lines::new(line_bounds(&serving.policy.limits)),
@@ -138,6 +139,8 @@ where
     // A version that is held on to would live for as long as the connection.
     drop(standing);
     driver.perform(&mut effects);
+    // Nobody was told to look at what changed before it had its seat.
+    driver.look();
     driver.run(reader, writer, stop).await;
 
     let Driver { attached, close, seat, connection, .. } = driver;
@@ -159,11 +162,12 @@ struct Driver<'a> {
     number: u64,
     /// Inputs that it has heard.
     calls: u64,
+    /// The last change of the slot that was heard of.
+    changes: u64,
     /// The last move that was tried.
     turn: u64,
     /// The last time that everybody was asked to end.
     drains: u64,
-    changes: watch::Receiver<Standing>,
     attached: Attached,
     started: Instant,
     lines: Lines,
@@ -216,11 +220,13 @@ impl Driver<'_> {
                     self.handle(Event::Drain(Farewell::Shutdown));
                 }
                 // Before frames and input, which may never cease.
-                changed = self.changes.changed(), if !closing => match changed {
-                    Ok(()) => self.follow(),
-                    // The slot outlives its connections.
-                    Err(_) => return self.give_up_because("the door is gone"),
-                },
+                () = self.seat.nudge.notified(), if !closing => {
+                    self.follow();
+                    // The next one is told by this. Without a look at the world in between, moves would follow each other
+                    // on this thread for as long as there are any, and peers of other doors would wait.
+                    yield_now().await;
+                    self.seat.heard(self.changes);
+                }
                 count = self.attached.frames.recv_many(&mut frames, FRAMES_PER_TURN), if !closing => {
                     if count == 0 {
                         // Nothing that the peer asks can be answered any more.
@@ -243,9 +249,18 @@ impl Driver<'_> {
         self.close.get_or_insert(Close { reason: reason.to_owned(), failed: true });
     }
 
+    /// Looks whether the slot wants something: whoever talks does not wait to be told.
+    fn look(&mut self) {
+        if self.seat.slot.changes() != self.changes && self.close.is_none() {
+            self.follow();
+            self.seat.heard(self.changes);
+        }
+    }
+
     /// Does what the slot wants: between two calls, like every turn of the loop.
     fn follow(&mut self) {
-        let standing = self.changes.borrow_and_update().clone();
+        let standing = self.seat.slot.standing();
+        self.changes = standing.changes;
         if standing.turn != self.turn {
             self.turn = standing.turn;
             if standing.serving.number != self.number
@@ -384,6 +399,7 @@ impl Driver<'_> {
         seen.pending.store(self.connection.pending() as u64, Ordering::Relaxed);
         seen.waiting.store(self.attached.frames.len() as u64, Ordering::Relaxed);
         self.served_by();
+        self.look();
     }
 
     fn perform(&mut self, effects: &mut Vec<Effect>) {

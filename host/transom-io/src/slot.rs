@@ -5,14 +5,18 @@ mod figures;
 mod histogram;
 mod probation;
 mod recovery;
+mod relay;
 
 use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tracing::{error, info, warn};
 use transom_connection::{
     Serving,
@@ -21,7 +25,7 @@ use transom_connection::{
 use transom_frame::ConnectionId;
 use transom_policy::Policy;
 
-use self::{probation::Probation, recovery::Recovery};
+use self::{probation::Probation, recovery::Recovery, relay::Relay};
 use crate::agents::epoch_ms;
 
 pub(crate) use self::histogram::SCRAPED_BITS;
@@ -100,6 +104,8 @@ impl Default for Upkeep {
 /// What a connection is to be served by, as its driver sees it.
 #[derive(Clone)]
 pub(crate) struct Standing {
+    /// Grows with every change that connections are to hear of.
+    pub(crate) changes: u64,
     /// Grows whenever connections are to move.
     pub(crate) turn: u64,
     pub(crate) serving: Arc<Serving>,
@@ -115,6 +121,8 @@ pub struct Slot {
     door: Arc<str>,
     component: Arc<str>,
     standing: watch::Sender<Standing>,
+    /// As in the standing, to be looked at behind every call.
+    changes: AtomicU64,
     inner: Mutex<Inner>,
     figures: Figures,
 }
@@ -127,7 +135,7 @@ struct Inner {
     probation: Option<Probation>,
     recovery: Recovery,
     swaps: VecDeque<Arc<Swapped>>,
-    connections: HashMap<ConnectionId, Arc<ConnectionFigures>>,
+    relay: Relay,
 }
 
 /// There is no version to go back to.
@@ -147,11 +155,13 @@ impl Slot {
     ) -> Arc<Slot> {
         let serving = Arc::new(Serving { number: 1, source, options, policy });
         let leftovers = Leftovers::default();
-        let standing = Standing { turn: 0, serving, leftovers, drains: 0, swapped: None };
+        let standing =
+            Standing { changes: 0, turn: 0, serving, leftovers, drains: 0, swapped: None };
         Arc::new(Slot {
             door: door.into(),
             component: component.into(),
             standing: watch::Sender::new(standing),
+            changes: AtomicU64::new(0),
             inner: Mutex::new(Inner {
                 upkeep,
                 previous: None,
@@ -159,7 +169,7 @@ impl Slot {
                 probation: None,
                 recovery: Recovery::default(),
                 swaps: VecDeque::new(),
-                connections: HashMap::new(),
+                relay: Relay::default(),
             }),
             figures: Figures::default(),
         })
@@ -197,7 +207,10 @@ impl Slot {
 
     /// The connections of now.
     pub fn connections(&self) -> Vec<Arc<ConnectionFigures>> {
-        let mut connections: Vec<_> = self.inner().connections.values().cloned().collect();
+        let inner = self.inner();
+        let seated = inner.relay.seated.values();
+        let mut connections: Vec<_> = seated.map(|seated| Arc::clone(&seated.figures)).collect();
+        drop(inner);
         connections.sort_by_key(|connection| connection.id.0);
         connections
     }
@@ -256,9 +269,9 @@ impl Slot {
 
     /// Asks every connection of now to end. Gives how many there are.
     pub fn drain(&self) -> usize {
-        let inner = self.inner();
-        self.standing.send_modify(|standing| standing.drains += 1);
-        let connections = inner.connections.len();
+        let mut inner = self.inner();
+        self.change(&mut inner, |standing| standing.drains += 1);
+        let connections = inner.relay.seated.len();
         info!(door = %self.door, component = %self.component, connections, "door drained");
         connections
     }
@@ -286,7 +299,7 @@ impl Slot {
             inner.swaps.pop_front();
         }
         let number = serving.number;
-        self.standing.send_modify(|standing| {
+        self.change(inner, |standing| {
             standing.turn += 1;
             standing.serving = serving;
             standing.leftovers = leftovers;
@@ -294,16 +307,37 @@ impl Slot {
         });
         let (door, component) = (&self.door, &self.component);
         let (from, to, cause) = (&swapped.from, &swapped.to, cause.as_str());
-        let connections = inner.connections.len();
+        let connections = inner.relay.seated.len();
         info!(%door, %component, version = number, %from, %to, cause, connections, "component swapped");
         swapped
     }
 
-    /// What a connection that opens now is served by, and where it learns what comes after.
-    pub(crate) fn subscribe(&self) -> (Standing, watch::Receiver<Standing>) {
-        let mut changes = self.standing.subscribe();
-        let standing = changes.borrow_and_update().clone();
-        (standing, changes)
+    /// Makes a change that every connection is to hear of.
+    fn change(&self, inner: &mut Inner, change: impl FnOnce(&mut Standing)) {
+        let mut changes = 0;
+        self.standing.send_modify(|standing| {
+            change(standing);
+            standing.changes += 1;
+            changes = standing.changes;
+        });
+        // Before anybody is told: who looks now sees it.
+        self.changes.store(changes, Ordering::Release);
+        inner.relay.changed(changes);
+    }
+
+    /// Connections that are to move have not done so for a while: passes by whoever is in a long call.
+    pub fn hurry(&self) {
+        self.inner().relay.hurry();
+    }
+
+    /// What a connection is to be served by now.
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// How many changes there were.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
     }
 
     /// Whether a connection may open now.
@@ -316,13 +350,19 @@ impl Slot {
     }
 
     /// A connection has opened. Dropping the seat takes it out again.
-    pub(crate) fn seat(self: &Arc<Slot>, id: ConnectionId, peer: &str, serving: &Serving) -> Seat {
+    pub(crate) fn seat(
+        self: &Arc<Slot>,
+        id: ConnectionId,
+        peer: &str,
+        standing: &Standing,
+    ) -> Seat {
+        let serving = &standing.serving;
         let identity = serving.source.identity();
         let figures =
             Arc::new(ConnectionFigures::new(id, peer, epoch_ms(), serving.number, identity));
         self.figures.opened.fetch_add(1, Ordering::Relaxed);
-        self.inner().connections.insert(id, Arc::clone(&figures));
-        Seat { slot: Arc::clone(self), figures }
+        let nudge = self.inner().relay.seat(Arc::clone(&figures), standing.changes);
+        Seat { slot: Arc::clone(self), figures, nudge }
     }
 
     /// A connection came to harm by the version of this number, `calls` calls after it had taken over.
@@ -391,11 +431,20 @@ impl Slot {
 pub(crate) struct Seat {
     pub(crate) slot: Arc<Slot>,
     pub(crate) figures: Arc<ConnectionFigures>,
+    /// Given when there is a change to hear of.
+    pub(crate) nudge: Arc<Notify>,
+}
+
+impl Seat {
+    /// The connection has heard of every change up to this one.
+    pub(crate) fn heard(&self, changes: u64) {
+        self.slot.inner().relay.heard(self.figures.id, changes);
+    }
 }
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.slot.inner().connections.remove(&self.figures.id);
+        self.slot.inner().relay.leave(self.figures.id);
     }
 }
 

@@ -43,6 +43,9 @@ pub(crate) use watch::keep_watch;
 /// How long an answer waits until every live connection has been moved. The moves go on without it.
 const MOVES_WAIT: Duration = Duration::from_secs(5);
 
+/// From here on a move takes too long: the connection is in the middle of a call.
+const MOVES_REST: Duration = Duration::from_millis(20);
+
 /// Between two looks at that. A move takes less than a tenth of a millisecond.
 const MOVES_LOOK: Duration = Duration::from_millis(2);
 
@@ -277,10 +280,18 @@ async fn moved(swapped: &[(&OpenDoor, Arc<Swapped>)]) -> Vec<Value> {
     let end = Instant::now() + MOVES_WAIT;
     let mut rows = Vec::new();
     for (door, swapped) in swapped {
-        while door.slot.active().number == swapped.version
-            && behind(door, swapped) > swapped.stayed.load(Ordering::Relaxed)
-            && Instant::now() < end
-        {
+        let (mut left, mut since) = (u64::MAX, Instant::now());
+        while door.slot.active().number == swapped.version && Instant::now() < end {
+            let behind = behind(door, swapped);
+            if behind <= swapped.stayed.load(Ordering::Relaxed) {
+                break;
+            }
+            if behind < left {
+                (left, since) = (behind, Instant::now());
+            } else if since.elapsed() > MOVES_REST {
+                since = Instant::now();
+                door.slot.hurry();
+            }
             sleep(MOVES_LOOK).await;
         }
         let mut row = status::swap(swapped);

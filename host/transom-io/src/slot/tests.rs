@@ -89,14 +89,15 @@ fn causes(slot: &Slot) -> Vec<Cause> {
 #[test]
 fn new_connections_get_the_new_version_and_live_ones_hear_of_it() {
     let slot = slot();
-    let (standing, changes) = slot.subscribe();
-    assert_eq!(standing.serving.number, 1);
-    assert!(!changes.has_changed().unwrap());
+    let before = slot.standing();
+    assert_eq!((before.serving.number, slot.changes()), (1, before.changes));
     assert_eq!(swap(&slot, "two"), 2);
-    assert!(changes.has_changed().unwrap());
-    assert_eq!(slot.subscribe().0.serving.number, 2);
-    let (turn, was) = (changes.borrow().turn, standing.turn);
-    assert!(turn > was);
+    let after = slot.standing();
+    assert_eq!((after.serving.number, slot.changes()), (2, after.changes));
+    assert!(after.turn > before.turn && after.changes > before.changes);
+    slot.drain();
+    assert!(slot.changes() > after.changes && slot.standing().drains > after.drains);
+    assert_eq!(slot.standing().turn, after.turn, "nobody moves");
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn who_serves_for_long_enough_is_well_again() {
 fn a_seat_is_listed_until_it_is_dropped() {
     let slot = slot();
     let seats: Vec<_> = [2, 1]
-        .map(|id| slot.seat(ConnectionId(id), "somebody", &slot.active()))
+        .map(|id| slot.seat(ConnectionId(id), "somebody", &slot.standing()))
         .into_iter()
         .collect();
     let ids: Vec<_> = slot.connections().iter().map(|connection| connection.id.0).collect();
@@ -227,11 +228,11 @@ fn a_seat_is_listed_until_it_is_dropped() {
 #[test]
 fn another_policy_is_for_those_who_come() {
     let slot = slot();
-    let (standing, changes) = slot.subscribe();
+    let standing = slot.standing();
     let text = "[frames]\nallow = []\n[limits]\nconnections-max = 7\n";
     slot.set_policy(Arc::new(Policy::parse("test", text).unwrap()));
     assert_eq!(slot.active().policy.limits.connections_max, 7);
-    assert_eq!(changes.borrow().turn, standing.turn, "nobody moves");
+    assert_eq!(slot.changes(), standing.changes, "nobody moves");
 }
 
 #[test]

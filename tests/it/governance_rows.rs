@@ -9,6 +9,7 @@ mod bench;
 mod confiner;
 mod escalation;
 mod files;
+mod hooks;
 mod jobs;
 mod load;
 mod presets;

@@ -164,7 +164,7 @@ fn call_ms_base_ends_a_connection() {
 
 #[test]
 fn call_ms_per_mib_adds_to_the_time_of_a_large_unit() {
-    let unit = format!("spin{}", "x".repeat((2 << 20) - 4));
+    let unit = format!("spin-{}", "x".repeat((2 << 20) - 5));
     ends("spins", "call-ms-base = 40\ncall-ms-per-mib = 30", &unit, "is over the allowed 100");
 }
 

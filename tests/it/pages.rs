@@ -102,3 +102,8 @@ fn the_page_on_sessions_is_true() {
 fn the_page_on_operating_is_true() {
     run("docs/operate.md");
 }
+
+#[test]
+fn the_page_on_hooks_is_true() {
+    run("docs/hooks.md");
+}

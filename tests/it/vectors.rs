@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 use transom_connection::codec::CodecSource;
 use transom_harness::{
     agent::AgentConfig,
+    image::ImageLimits,
     system_prompt::{PromptSection, Text},
 };
+use transom_router::Images;
 use transom_sandbox::{Limits, Sandbox, SandboxConfig};
 use transom_sdk::Conversation;
 
@@ -35,8 +37,8 @@ use crate::support::{
     wire::Wire,
 };
 
-/// What `launch/shell.yml` lets the model call: the bundled default of the baseline, as far as it is here.
-const SHELL: [&str; 4] = ["bash", "job_kill", "job_list", "job_output"];
+/// What `launch/shell.yml` lets the model call: the bundled default of the baseline.
+const SHELL: [&str; 5] = ["bash", "job_kill", "job_list", "job_output", "skill"];
 
 /// What `launch/coding.yml` lets the model call.
 const CODING: [&str; 6] = ["bash", "edit", "read", "subagent", "todo_write", "write"];
@@ -134,10 +136,7 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("client.typescript-0.0.1-rc.1.jsonl", "vectors/clients.rs"),
     ("v0.1.0rc6.launch.jsonl", "vectors/launch.rs"),
     ("v0.2.1rc2.launch.jsonl", "vectors/launch.rs"),
-    (
-        "v0.2.1rc2.prompt-subagent.jsonl",
-        "its child outlives the call and takes further messages (L-72, L-103)",
-    ),
+    ("v0.2.1rc2.prompt-subagent.jsonl", "conformance/delegation.rs"),
 ];
 
 #[test]
@@ -216,6 +215,7 @@ struct Start {
     /// What the provider is set to; its own without it.
     effort: Option<&'static str>,
     shell_timeout_ms: u64,
+    images: Images,
 }
 
 fn launch(file: &str, lines: &[Line], place: &Place, model: &ModelServer) -> Start {
@@ -244,7 +244,12 @@ fn launch(file: &str, lines: &[Line], place: &Place, model: &ModelServer) -> Sta
     let key = env.get("DEEPSEEK_API_KEY").map(|key| fill(key));
     let tools = if coding { &CODING[..] } else { &SHELL };
     let (effort, shell_timeout_ms) = if coding { (Some("max"), 60_000) } else { (None, 120_000) };
-    Start { launch, key, tools, effort, shell_timeout_ms }
+    // The compositions of the baseline that were recorded have no store for images (S-58).
+    let images = match file.starts_with("v0.1.0rc6") {
+        true => Images::AsTheyCame,
+        false => Images::Kept(ImageLimits::default()),
+    };
+    Start { launch, key, tools, effort, shell_timeout_ms, images }
 }
 
 fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn Wire> {
@@ -263,6 +268,7 @@ fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn 
         tools: start.tools,
         effort: start.effort,
         shell_timeout_ms: start.shell_timeout_ms,
+        images: start.images,
         agents: agents(),
     }))
 }

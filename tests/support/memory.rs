@@ -28,9 +28,9 @@ use transom_model::{
     DeepSeek, Providers,
     deepseek::{self, Endpoint, Key, Settings},
 };
-use transom_router::{HostFacts, Reach, Router};
+use transom_router::{HostFacts, Images, Reach, Router};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{JobLimits, Options, Registry};
+use transom_tools::{JobLimits, Options, Providers as Subagents, Registry};
 
 use super::{
     place::{Place, text},
@@ -48,6 +48,8 @@ pub struct Setup<'a> {
     /// What the provider is set to where a route names none.
     pub effort: Option<&'a str>,
     pub shell_timeout_ms: u64,
+    /// What becomes of images in prompts.
+    pub images: Images,
     pub agents: AgentConfig,
 }
 
@@ -100,7 +102,7 @@ impl Memory {
         options.jobs = has_jobs.then(JobLimits::default);
         options.shell_timeout_ms = setup.shell_timeout_ms;
         options.job_sink = Some(host.jobs());
-        options.subagents = Some(Arc::new(host.clone()));
+        options.subagents = Some(Subagents::in_process(Arc::new(host.clone())));
         let ports = Ports {
             door_models: HashMap::new(),
             models: Arc::new(models) as Arc<dyn Models>,
@@ -115,6 +117,7 @@ impl Memory {
             doors: vec!["sdk".to_owned()],
             route: transom_harness::ports::Route::default(),
             sessions_max: 10_000,
+            images: setup.images,
             ..HostFacts::default()
         };
         let router = Router::new(facts, setup.agents, [7; 32]);

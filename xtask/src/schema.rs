@@ -143,6 +143,11 @@ fn value(kind: &Kind, extent: Extent) -> Map<String, Value> {
             "uniqueItems": true,
             "items": property(entry, Extent::Whole),
         })),
+        Kind::Command => object(json!({
+            "type": "array",
+            "minItems": 1,
+            "items": { "type": "string" },
+        })),
         Kind::Table(known) => table(known, extent),
         Kind::Named(known) => object(json!({
             "type": "object",

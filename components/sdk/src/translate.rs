@@ -25,6 +25,7 @@ pub(crate) const SERVER_INFO: &str =
 
 pub(crate) const NOT_INITIALIZED: &str = "SDK server is not initialized";
 pub(crate) const SHUTTING_DOWN: &str = "SDK server is shutting down";
+const NO_STORE: &str = "SDK image prompt requires an attachment store";
 const TEARDOWN_FAILED: &str = "SDK server teardown failed";
 const MAX_TOKENS: &str = "initialize maxTokens must be a positive safe integer";
 const REASONING_EFFORT: &str = "initialize reasoningEffort must be a non-empty string";
@@ -187,8 +188,9 @@ pub(crate) fn notification(frame: &Frame, max_tokens_as_success: bool) -> Option
     }
 }
 
-/// The envelope is passed on without being looked at (S-68).
+/// The envelope is passed on as it is (S-68), but for a mark that clients of the baseline do not know.
 fn session_event(session: &str, event: &str) -> String {
+    let event = &*unmarked(event);
     const HEAD: &str =
         "{\"jsonrpc\":\"2.0\",\"method\":\"session.event\",\"params\":{\"sessionId\":";
     const MIDDLE: &str = ",\"event\":";
@@ -201,6 +203,19 @@ fn session_event(session: &str, event: &str) -> String {
     unit.push_str(event);
     unit.push_str("}}");
     unit
+}
+
+/// An answer without the mark that a cancel has cut it (decision 42). The host writes the mark last in the message's
+/// source, and in no other text can an unescaped quotation mark stand before a name.
+fn unmarked(event: &str) -> Cow<'_, str> {
+    const MARK: &str = ",\"partial\":true}";
+    match event.find(MARK) {
+        Some(at) if event.starts_with("{\"type\":\"assistant/message\"") => {
+            let (before, after) = event.split_at(at);
+            Cow::Owned(concat(&[before, "}", after.get(MARK.len()..).unwrap_or_default()]))
+        }
+        _ => Cow::Borrowed(event),
+    }
 }
 
 fn session_status(session: &str, body: &str) -> Option<String> {
@@ -273,6 +288,8 @@ fn subagent_finished(parent: &str, body: &str, max_tokens_as_success: bool) -> O
 pub(crate) struct Refusal {
     code: String,
     message: String,
+    /// What more the code says, where it does.
+    reason: String,
     /// More than one thing could not be brought to an end.
     several: bool,
 }
@@ -287,6 +304,8 @@ impl Refusal {
             Some(message) => message.into_owned(),
             None => format!("the host refused: {code}"),
         };
+        let reason = string(details.and_then(|details| find(details, "reason")));
+        let reason = reason.unwrap_or_default().into_owned();
         let several =
             details.and_then(|details| find(details, "failures")).is_some_and(|failures| {
                 let mut count = 0;
@@ -297,7 +316,7 @@ impl Refusal {
                 });
                 count > 1
             });
-        Refusal { code, message, several }
+        Refusal { code, message, reason, several }
     }
 
     /// Whether the session was disposed elsewhere (S-159).
@@ -313,6 +332,8 @@ impl Refusal {
             "session-not-found" => format!("session \"{session}\" not found"),
             "session-live" => already_open(session),
             "shutting-down" => SHUTTING_DOWN.to_owned(),
+            // S-58.
+            "attachment-error" if self.reason == "NO_ATTACHMENT_STORE" => NO_STORE.to_owned(),
             _ => self.message.clone(),
         }
     }

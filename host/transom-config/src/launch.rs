@@ -47,6 +47,8 @@ pub struct Launch {
     pub serves_sdk: bool,
     /// A subagent that ends at its token limit has succeeded (S-119).
     pub max_tokens_as_success: bool,
+    /// Whether an entry keeps attachments. Without, images of prompts cannot be kept (S-58).
+    pub attachments: bool,
     /// Built-in tools that the model is offered, sorted.
     pub tools: Vec<&'static str>,
     /// Whether tools work in the background: `run_in_background` is in the schemas, and there may be job tools
@@ -56,6 +58,8 @@ pub struct Launch {
     pub shell_timeout_ms: u64,
     /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
     pub subagent_depth_max: u64,
+    /// Whether children take further messages (L-72, L-103).
+    pub subagents_continuable: bool,
     /// Where sessions are kept. `None`: nowhere.
     pub sessions: Option<Sessions>,
     /// Workspace of shell and file tools where a session names none; absolute.

@@ -3,10 +3,12 @@
 
 mod changes;
 mod check;
+mod hooks;
 pub mod keys;
 mod layers;
 mod overrides;
 mod permissions;
+mod subagents;
 mod upkeep;
 
 use std::{
@@ -22,11 +24,13 @@ use self::layers::Layer;
 use crate::{error::ConfigErrors, launch::PermissionMode};
 
 pub use changes::{Change, Effect};
+pub use hooks::{HOOK_TIMEOUT_MS, Hook, HookEvent};
 pub use overrides::Overrides;
 pub use permissions::{
     Access, Approvals, Confine, Delivery, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, Jobs,
     PERSONAL_SECRETS, PRESETS, PermissionRule, Permissions, RuleDecision, Temp,
 };
+pub use subagents::{Subagent, SubagentMode};
 pub use upkeep::{
     BACKOFF_MS_MAX, CRASH_SECONDS, CRASHES, Control, Metrics, PROBATION_CALLS, PROBATION_FAULTS,
     PROBATION_SECONDS, Probation, Recovery,
@@ -67,10 +71,39 @@ pub const TOOLS: &[&str] = &[
     "edit",
     "glob",
     "grep",
+    "interrupt_agent",
+    "job_kill",
+    "job_list",
+    "job_output",
+    "list_agents",
+    "read",
+    "read_image",
+    "send_message",
+    "skill",
+    "str_replace_editor",
+    "subagent",
+    "todo_write",
+    "write",
+];
+
+/// Of these, those by which a session addresses children that take further messages (L-72). They are there where such
+/// children can be.
+pub const CHILD_TOOLS: &[&str] = &["interrupt_agent", "list_agents", "send_message"];
+
+/// The tools that there are where a manifest names none and children are for one task.
+pub(crate) const TOOLS_OTHERWISE: &[&str] = &[
+    "ask_user_question",
+    "bash",
+    "edit",
+    "glob",
+    "grep",
     "job_kill",
     "job_list",
     "job_output",
     "read",
+    "read_image",
+    "skill",
+    "str_replace_editor",
     "subagent",
     "todo_write",
     "write",
@@ -87,6 +120,12 @@ pub const SUBAGENT_DEPTH_MAX: u64 = 3;
 
 /// Each level is a session with a model of its own: past this, depth is a slip.
 pub(crate) const SUBAGENT_DEPTH_MOST: u64 = 32;
+
+/// Live children of one session where the manifest says nothing.
+pub const SUBAGENTS_LIVE_MAX: u64 = 32;
+
+/// Each of them holds its conversation in memory.
+pub(crate) const SUBAGENTS_LIVE_MOST: u64 = 1_000;
 
 const CARRIERS: [&str; 2] = ["stdio", "unix"];
 const ANSWERS: [&str; 3] = ["never", "owned", "always"];
@@ -110,6 +149,10 @@ pub struct Manifest {
     pub store: StoreSettings,
     /// `[tools]`.
     pub tools: Tools,
+    /// `[subagents.<name>]`.
+    pub subagents: BTreeMap<String, Subagent>,
+    /// `[[hook]]`, in the order in which they are asked.
+    pub hooks: Vec<Hook>,
     /// `[permissions]`.
     pub permissions: Permissions,
     /// `[confine]`.
@@ -261,16 +304,22 @@ pub struct Tools {
     pub shell_timeout_ms: u64,
     /// How deep sessions may delegate to further sessions; 0 forbids it (L-67).
     pub subagent_depth_max: u64,
+    /// Whether a child of no kind takes further messages (L-72).
+    pub subagent_mode: SubagentMode,
+    /// Live children of one session, those that rest included.
+    pub subagents_live_max: u64,
 }
 
 impl Default for Tools {
-    /// All of them. `ask_user_question` too: where nobody can be asked, it says so itself (L-65).
+    /// All of them but those that address children which live on. `ask_user_question` too: where nobody can be asked, it says so itself (L-65).
     fn default() -> Tools {
         Tools {
-            enabled: TOOLS.iter().map(|&name| name.to_owned()).collect(),
+            enabled: TOOLS_OTHERWISE.iter().map(|&name| name.to_owned()).collect(),
             keep_environment: Vec::new(),
             shell_timeout_ms: SHELL_TIMEOUT_MS,
             subagent_depth_max: SUBAGENT_DEPTH_MAX,
+            subagent_mode: SubagentMode::OneShot,
+            subagents_live_max: SUBAGENTS_LIVE_MAX,
         }
     }
 }
@@ -285,8 +334,8 @@ impl Manifest {
 
     /// Checks a manifest of several files, a later one above an earlier one, and of what is said instead of them.
     ///
-    /// Above wins, key by key: tables become one, any other value replaces the one below, and `[[permissions.rule]]` of
-    /// a file stand before those of the files below it. Each file is checked alone for keys and types, the whole for
+    /// Above wins, key by key: tables become one, any other value replaces the one below, and `[[permissions.rule]]` and
+    /// `[[hook]]` of a file stand before those of the files below it. Each file is checked alone for keys and types, the whole for
     /// what must be there and what must hold between keys. All complaints come at once, file by file.
     pub fn parse_layers(
         files: &[(&Path, &[u8])],

@@ -41,6 +41,7 @@ fn value(reader: &mut Reader<'_>, node: &Node<'_>, key: &Key, name: &str, path: 
             }
         }
         Kind::List(entry) => list(reader, node, entry, name),
+        Kind::Command => _ = command(reader, node, name),
         Kind::Table(known) => {
             if let Some(table) = reader.any_table(node, path) {
                 check(reader, table, known, path);
@@ -89,12 +90,33 @@ fn list(reader: &mut Reader<'_>, node: &Node<'_>, entry: &Key, name: &str) {
         | Kind::Boolean
         | Kind::Number { .. }
         | Kind::List(_)
+        | Kind::Command
         | Kind::Table(_)
         | Kind::Named(_)
         | Kind::Tables(_)
         | Kind::Entries(_)
         | Kind::Any => _ = reader.texts_of(node, name),
     }
+}
+
+/// A program with its arguments, each with its place.
+pub(crate) fn command(
+    reader: &mut Reader<'_>,
+    node: &Node<'_>,
+    name: &str,
+) -> Option<Vec<(String, usize)>> {
+    let Some(list) = node.get_ref().as_array() else {
+        reader.wrong(node, &format!("`{name}`"), "a list of texts, the program first");
+        return None;
+    };
+    let mut words = Vec::new();
+    for entry in list.iter() {
+        match entry.get_ref().as_str() {
+            Some(text) => words.push((text.to_owned(), entry.span().start)),
+            None => reader.wrong(entry, &format!("`{name}`"), "a text in quotation marks"),
+        }
+    }
+    Some(words)
 }
 
 /// A list of words, each one of `words`; `what` is one of them.

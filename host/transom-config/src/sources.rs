@@ -129,22 +129,25 @@ pub(crate) fn moved_node(node: Node<'_>, by: usize) -> Node<'_> {
 
 /// Lays one table over another: the upper one wins key by key, tables become one, and a list replaces a list, except
 /// that the one at the path `joined` goes on with what it would have replaced.
-pub(crate) fn merge<'t>(lower: &mut DeTable<'t>, upper: DeTable<'t>, joined: &[&str]) {
+pub(crate) fn merge<'t>(lower: &mut DeTable<'t>, upper: DeTable<'t>, joined: &[&[&str]]) {
     for (key, node) in upper {
         let name = key.get_ref().to_string();
-        let below = match joined {
+        let below = joined.iter().filter_map(|path| match path {
             [first, rest @ ..] if *first == name => Some(rest),
             _ => None,
-        };
+        });
+        let below: Vec<&[&str]> = below.collect();
         let earlier = lower.remove(name.as_str());
         // The place of both key and value is where they were written last.
         let span = node.span();
         let value = match (earlier.map(Spanned::into_inner), node.into_inner()) {
             (Some(DeValue::Table(mut lower)), DeValue::Table(upper)) => {
-                merge(&mut lower, upper, below.unwrap_or_default());
+                merge(&mut lower, upper, &below);
                 DeValue::Table(lower)
             }
-            (Some(DeValue::Array(lower)), DeValue::Array(mut upper)) if below == Some(&[]) => {
+            (Some(DeValue::Array(lower)), DeValue::Array(mut upper))
+                if below.iter().any(|path| path.is_empty()) =>
+            {
                 for entry in lower {
                     upper.push(entry);
                 }

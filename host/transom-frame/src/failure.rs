@@ -65,6 +65,8 @@ codes! {
     EffortUnsupported = "effort-unsupported",
     /// The log could not be written or read.
     StoreFailed = "store-failed",
+    /// Images were not taken, or an attachment not found; `reason` is one of the codes of B-124.
+    AttachmentError = "attachment-error",
     /// No such message waits in the session's inbox.
     QueueItemNotFound = "queue-item-not-found",
     /// The message cannot enter a running turn.

@@ -2,7 +2,10 @@
 //! perform. Turns and steps are in `agent/turn.rs` and `agent/step.rs`, tool calls in `agent/calls.rs`.
 
 mod calls;
+mod children;
 mod effect;
+mod failing;
+mod hooks;
 mod jobs;
 mod permissions;
 mod queue;
@@ -11,6 +14,8 @@ mod turn;
 
 use std::{mem, sync::Arc};
 
+use serde::Deserialize;
+use serde_json::Value;
 use transom_frame::{Code, Failure, MessageId, SessionId};
 
 use crate::{
@@ -19,12 +24,14 @@ use crate::{
     chunk::{Chunk, LlmFailure},
     event::{Cause, Data, Event, Target, TurnEnd},
     header::{Header, Origin},
+    hooks::HookPoints,
     inbox::Inbox,
     jobs::JobChange,
     log::Log,
     message::{Form, Message, Role, Source},
     ports::Route,
     restore::{RestoreError, Restored, fork, restore},
+    subagents::Descriptor,
     system_prompt::PromptSection,
 };
 
@@ -32,7 +39,7 @@ use self::turn::Turn;
 pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
-    permissions::{Descriptor, Permissions},
+    permissions::Permissions,
     queue::QueueAction,
 };
 
@@ -45,6 +52,10 @@ pub struct AgentConfig {
     pub parallel_calls_max: usize,
     /// Steps of one turn (L-35): a model that always asks for one more tool would never end.
     pub steps_per_turn_max: u64,
+    /// Where hooks have a say.
+    pub hooks: HookPoints,
+    /// How often hooks may keep one turn from ending: one that always finds something to do would never let it end.
+    pub prolonged_max: u32,
     /// Tool calls of one message. Models ask for a handful; a thousand in one answer is no plan.
     pub calls_per_message_max: usize,
     /// How long a cancelled turn waits for its tools before it records them as aborted (L-52).
@@ -55,6 +66,8 @@ pub struct AgentConfig {
     pub permissions: Permissions,
     /// How deep delegation may go (L-67): 0 forbids it.
     pub subagent_depth_max: u64,
+    /// Live children of one session, those that rest included.
+    pub subagents_live_max: usize,
     /// Whether models are told what changes around them (L-96).
     pub runtime_context: bool,
     /// Ends of jobs never wake an agent (P-77).
@@ -68,16 +81,32 @@ impl Default for AgentConfig {
             parallel_calls_max: 10,
             // Hours of work for a diligent model.
             steps_per_turn_max: 1_000,
+            hooks: HookPoints::default(),
+            // Enough to repair something and look again a few times.
+            prolonged_max: 8,
             calls_per_message_max: 128,
             drain_ms: 10_000,
             // Far above what people queue, low enough that a loop in a client is noticed.
             inbox_messages_max: 10_000,
             permissions: Permissions::default(),
             subagent_depth_max: 3,
+            // As many as a message may call at once three times over; each is a conversation in memory.
+            subagents_live_max: 32,
             runtime_context: true,
             quiet_jobs: false,
         }
     }
+}
+
+/// What becomes of the text of an answer that a cancel has cut (L-48, decision 42).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Partial {
+    /// `drop`: it stays in the log as chunks, and the model does not see it again.
+    #[default]
+    Drop,
+    /// `commit`: it becomes a message, marked as `partial` in its source.
+    Commit,
 }
 
 /// One live session.
@@ -91,6 +120,7 @@ pub struct Agent {
     /// looked for once and held.
     root: Option<String>,
     config: Arc<AgentConfig>,
+    partial: Partial,
     chance: Chance,
     activity: Activity,
     /// Waking input came while an aborted activity was still ending (L-50).
@@ -107,8 +137,12 @@ pub struct Agent {
     last_end: Option<TurnEnd>,
     /// What the model of a delegated session has streamed in its last turn.
     streamed: String,
-    /// Told in the first turn of a delegated session.
-    descriptor: Option<Descriptor>,
+    /// Told in the first turn of a delegated session; then it is the log's.
+    undescribed: Option<Descriptor>,
+    /// What the last words of a delegated session must be.
+    output_schema: Option<Value>,
+    /// Where its last activity begins in the log.
+    active_from: u64,
     /// Ends of jobs whose start is not logged yet.
     early_jobs: Vec<JobChange>,
     /// The end of the wait for jobs, once the session goes away.
@@ -137,6 +171,7 @@ impl Agent {
             inbox: Inbox::default(),
             route,
             config,
+            partial: Partial::Drop,
             chance,
             activity: Activity::Idle,
             latched: false,
@@ -147,7 +182,9 @@ impl Agent {
             inbox_changed: false,
             last_end: None,
             streamed: String::new(),
-            descriptor: None,
+            undescribed: None,
+            output_schema: None,
+            active_from: 0,
             early_jobs: Vec::new(),
             job_drain: None,
             wakes: jobs::WAKES,
@@ -245,15 +282,6 @@ impl Agent {
         self.last_end.as_ref()
     }
 
-    /// What the model of a delegated session has said: its last answer, else what it streamed, else nothing (L-66).
-    pub fn output(&self) -> Vec<Block> {
-        match self.log.last_answer() {
-            Some(message) => message.content.clone(),
-            None if self.streamed.is_empty() => Vec::new(),
-            None => vec![Block::text(self.streamed.clone())],
-        }
-    }
-
     /// The directory that tools of this session work in.
     pub fn cwd(&self) -> Option<&str> {
         self.cwd.as_deref()
@@ -269,6 +297,11 @@ impl Agent {
     /// `set_directory` changes it.
     pub fn pin_root(&mut self, root: Option<String>) {
         self.root = root;
+    }
+
+    /// Says what becomes of answers that are cut from here on.
+    pub fn set_partial(&mut self, partial: Partial) {
+        self.partial = partial;
     }
 
     /// The route that the next step will ask for.
@@ -483,6 +516,7 @@ impl Agent {
     }
 
     fn wake(&mut self, out: &mut Vec<Effect>, now: u64) {
+        self.active_from = self.log.next_seq();
         out.push(Effect::Live(Live::Status(Status::Running)));
         self.moving = true;
         let next = self.open_turn(out, now);

@@ -9,6 +9,7 @@
 mod approvals;
 mod attempt;
 mod calls;
+mod children;
 mod envelope;
 mod inboxes;
 mod jobs;
@@ -25,8 +26,8 @@ use std::fmt;
 pub use self::summary::{AuditedJob, Summary, SurfaceNode};
 
 use self::{
-    approvals::Approvals, envelope::Envelope, inboxes::Inboxes, jobs::Jobs, request::Request,
-    seed::Seed, settings::Settings, surface::Surface, turn::Turn,
+    approvals::Approvals, children::Children, envelope::Envelope, inboxes::Inboxes, jobs::Jobs,
+    request::Request, seed::Seed, settings::Settings, surface::Surface, turn::Turn,
 };
 use crate::{
     header::{Header, Origin},
@@ -83,6 +84,7 @@ pub struct Auditor {
     settings: Settings,
     approvals: Approvals,
     jobs: Jobs,
+    children: Children,
     title: Option<String>,
     strict_chunks: bool,
     /// Recovery is at work: nothing but what closes the turn may follow (L-79).
@@ -136,6 +138,7 @@ impl Auditor {
             settings: Settings::new(header),
             approvals: Approvals::default(),
             jobs: Jobs::default(),
+            children: Children::new(header),
             title: None,
             strict_chunks: true,
             repairing: false,
@@ -213,6 +216,7 @@ impl Auditor {
                 self.settings.set(&event)?
             }
             "subagent/descriptor" => self.descriptor(&event)?,
+            "subagent/catalog" => self.children.catalogued(&event)?,
             "session/end-seed" => self.end_seed(&event)?,
             "session/title" => self.titled(&event)?,
             "working-directory/change" => {

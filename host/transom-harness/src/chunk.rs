@@ -215,6 +215,14 @@ impl Assembler {
         (blocks, self.usage)
     }
 
+    /// The text that has come so far, of an answer that will not be finished; empty where there is none (L-48).
+    pub fn partial(self) -> (Vec<Block>, Option<TokenUsage>) {
+        let texts = self.open.into_iter().map(Open::close).filter(
+            |block| matches!(block.typed().as_ref(), Block::Text { text } if !text.is_empty()),
+        );
+        (texts.collect(), self.usage)
+    }
+
     fn extend(&mut self, index: u32, kind: BlockType, text: &str) {
         let block = self.block(index, kind);
         if block.ended.is_none() {

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     chunk::{Chunk, LlmFailure, TokenUsage},
+    hooks::HookReport,
     jobs::{JobCause, JobKind, JobStatus},
     message::Message,
     permissions::{Outcome, presets::Setting},
     ports::{ToolErrorCode, ToolSpec},
+    subagents::ToolFilter,
 };
 
 /// An event as it was appended. `text` is the whole envelope, the form in which stores keep it and
@@ -220,6 +222,31 @@ pub enum Data<'a> {
         /// A few words for people.
         #[serde(skip_serializing_if = "Option::is_none")]
         label: Option<&'a str>,
+        /// The model provider that it was given instead of its parent's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent_provider: Option<&'a str>,
+        /// The model that it was given instead of its parent's.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent_model: Option<&'a str>,
+        /// The persona section of its system prompt.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        persona: Option<&'a str>,
+        /// Which of the host's tools it has.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_filter: Option<&'a ToolFilter>,
+    },
+    /// `subagent/catalog`: the session has a child that outlives its task (L-72).
+    SubagentCatalog {
+        /// 0.
+        version: u32,
+        /// The child's session.
+        child_id: &'a str,
+        /// Epoch milliseconds; that of the child's header.
+        child_created_at: u64,
+        /// Continuable.
+        mode: SubagentMode,
+        /// A few words for people.
+        label: &'a str,
     },
     /// `todo/write`: what is to be done from here on; right before the result of the call that says so.
     TodoWrite {
@@ -253,6 +280,16 @@ pub enum Data<'a> {
         /// Why it ended.
         cause: JobCause,
     },
+    /// `hook/result`: a hook has had its say (L-17).
+    HookResult {
+        /// The turn it belongs to.
+        turn: u64,
+        /// Where it was asked.
+        point: &'a str,
+        /// Who, what, and how it came to it.
+        #[serde(flatten)]
+        report: &'a HookReport,
+    },
     /// `session/end-seed`: what stands before it was there when the session was continued or forked (L-10).
     EndSeed {},
 }
@@ -281,16 +318,21 @@ impl Data<'_> {
             Data::ApprovalAsked { .. } => "approval/asked",
             Data::ApprovalDecided { .. } => "approval/decided",
             Data::SubagentDescriptor { .. } => "subagent/descriptor",
+            Data::SubagentCatalog { .. } => "subagent/catalog",
             Data::TodoWrite { .. } => "todo/write",
             Data::JobRegistered { .. } => "job/registered",
             Data::JobSettled { .. } => "job/settled",
+            Data::HookResult { .. } => "hook/result",
             Data::EndSeed {} => "session/end-seed",
         }
     }
 
     /// Whether a reader that does not know the type may pass over it (L-19).
     pub fn is_ignorable(&self) -> bool {
-        matches!(self, Data::JobRegistered { .. } | Data::JobSettled { .. })
+        matches!(
+            self,
+            Data::JobRegistered { .. } | Data::JobSettled { .. } | Data::SubagentCatalog { .. }
+        )
     }
 }
 
@@ -334,6 +376,8 @@ pub struct Surface<'a> {
 pub enum SubagentMode {
     /// `one-shot`: for one task.
     OneShot,
+    /// `continuable`: beyond its task, for further messages (L-72).
+    Continuable,
 }
 
 /// Names a tool call.

@@ -124,7 +124,7 @@ pub enum JobChange {
 const LABEL_CHARS_MAX: usize = 200;
 
 /// What people are shown of a notice in short (P-77).
-const SUMMARY_CHARS_MAX: usize = 120;
+pub(crate) const SUMMARY_CHARS_MAX: usize = 120;
 
 /// `text`, cut to so many characters, the last of which is `…` where something was cut.
 pub fn shortened(text: &str, chars_max: usize) -> String {

@@ -10,6 +10,7 @@ use crate::{
     jobs::JobRecord,
     message::{Message, Role, Source},
     permissions::presets::Knobs,
+    subagents::{Catalogued, Descriptor},
 };
 
 /// Ended jobs that a session remembers (P-68).
@@ -40,6 +41,10 @@ pub struct Log {
     pub(crate) context: Option<(u64, String)>,
     /// Jobs as the log has them, oldest first (P-78).
     pub(crate) jobs: Vec<JobRecord>,
+    /// What a delegated session is, once it has said so (L-67).
+    pub(crate) descriptor: Option<Descriptor>,
+    /// Children that outlive their tasks, oldest first (L-72).
+    pub(crate) children: Vec<Catalogued>,
 }
 
 /// How hard a model was to think, and which (L-36).
@@ -122,6 +127,8 @@ impl Log {
             knobs: Knobs::default(),
             context: None,
             jobs: Vec::new(),
+            descriptor: None,
+            children: Vec::new(),
         }
     }
 
@@ -146,12 +153,11 @@ impl Log {
         messages.filter(|message| !message.content.is_empty()).cloned().collect()
     }
 
-    /// What the model has said last that was not empty.
-    pub fn last_answer(&self) -> Option<&Arc<Message>> {
-        let messages = self.surface.iter().rev().map(|node| &node.message);
-        messages
-            .into_iter()
-            .find(|message| message.role == Role::Assistant && !message.content.is_empty())
+    /// What the model has said last that was not empty, from the event `from` on.
+    pub fn last_answer(&self, from: u64) -> Option<&Arc<Message>> {
+        let nodes = self.surface.iter().rev().take_while(|node| node.seq >= from);
+        let mut messages = nodes.map(|node| &node.message);
+        messages.find(|message| message.role == Role::Assistant && !message.content.is_empty())
     }
 
     /// The number of the last turn; 0 before the first.
@@ -167,6 +173,16 @@ impl Log {
     /// Jobs as the log has them, oldest first.
     pub fn jobs(&self) -> &[JobRecord] {
         &self.jobs
+    }
+
+    /// Children that outlive their tasks, oldest first (L-72).
+    pub fn children(&self) -> &[Catalogued] {
+        &self.children
+    }
+
+    /// What a delegated session is, once it has said so (L-67).
+    pub fn descriptor(&self) -> Option<&Descriptor> {
+        self.descriptor.as_ref()
     }
 
     /// Appends an event that is not on the surface.

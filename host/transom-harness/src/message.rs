@@ -67,12 +67,41 @@ pub enum Source {
         provider: String,
         /// The provider's name for it.
         model: String,
+        /// `true`: a cancel has cut the answer, and this is what had come of it (L-48). Absent otherwise.
+        #[serde(default, skip_serializing_if = "is_false")]
+        partial: bool,
     },
     /// `tool`: on every tool result.
     #[serde(rename_all = "camelCase")]
     Tool {
         /// Equals `toolCallId` of the only block (L-13).
         call_id: String,
+    },
+    /// `coordinator`: the session that has delegated to this one (L-72).
+    #[serde(rename_all = "camelCase")]
+    Coordinator {
+        /// `relay`.
+        form: Form,
+        /// That session.
+        sender_session_id: String,
+    },
+    /// `subagent-report`: a child, in words of its own (L-72).
+    #[serde(rename_all = "camelCase")]
+    SubagentReport {
+        /// `relay`.
+        form: Form,
+        /// The child.
+        sender_session_id: String,
+    },
+    /// `subagent-settled`: the host, of a child that has come to rest (P-80).
+    #[serde(rename_all = "camelCase")]
+    SubagentSettled {
+        /// `notice`.
+        form: Form,
+        /// For people: the content in short.
+        summary: String,
+        /// The child.
+        sender_session_id: String,
     },
 }
 
@@ -84,6 +113,8 @@ pub enum Form {
     Snapshot,
     /// One thing that has happened.
     Notice,
+    /// The words of another session.
+    Relay,
 }
 
 /// A named part of the system prompt or of the runtime context.
@@ -105,6 +136,11 @@ impl Source {
     pub fn plugin(plugin: &str) -> Source {
         Source::Plugin { plugin: plugin.to_owned(), form: None, sections: None, summary: None }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! What the loop needs from the world: models, tools, a store. The machines of this crate never
 //! call these; the driver does, when it performs their effects.
 
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,9 +10,11 @@ use transom_frame::{Failure, SessionId};
 use crate::{
     block::Block,
     chunk::Chunk,
+    hooks::{Context, HookAnswer, HookAsk},
     jobs::{JobKind, JobRecord},
     message::Message,
     permissions::Access,
+    subagents::{Capabilities, ChildOrder, ChildRefused, Nature, Obeyed, Toolset},
 };
 
 /// Receives what a port produces. May be called from any thread, and must not block.
@@ -210,6 +212,10 @@ pub struct ToolOutcome {
     pub is_error: bool,
     /// Only for errors of the harness itself (L-55).
     pub error: Option<ToolErrorCode>,
+    /// What the content was made of; hooks see it, and nothing keeps it (L-59).
+    pub value: Option<Box<Value>>,
+    /// Told to the model with the next step, besides the content (L-58).
+    pub contexts: Vec<Context>,
     /// For people's eyes; never sent to the model (L-59).
     pub meta: Option<Value>,
     /// The turn is complete with this result.
@@ -236,6 +242,8 @@ impl ToolOutcome {
             content: vec![Block::text(text)],
             is_error: false,
             error: None,
+            value: None,
+            contexts: Vec::new(),
             meta: None,
             concludes: false,
             job: None,
@@ -251,6 +259,8 @@ impl ToolOutcome {
             is_error: true,
             error: error
                 .map(|(name, code)| ToolErrorCode { name: name.to_owned(), code: code.to_owned() }),
+            value: None,
+            contexts: Vec::new(),
             meta: None,
             concludes: false,
             job: None,
@@ -259,19 +269,53 @@ impl ToolOutcome {
     }
 }
 
+/// The session whose model is about to be told of tools.
+#[derive(Debug, Clone)]
+pub struct Asker {
+    /// Its id.
+    pub session: SessionId,
+    /// As in [`ToolCall`].
+    pub cwd: Option<String>,
+    /// As in [`ToolCall`].
+    pub root: Option<String>,
+    /// Whether its model takes images.
+    pub images: bool,
+}
+
 /// The tools of a host.
 pub trait Tools: Send + Sync {
-    /// What the model is told, sorted by name (L-95).
-    fn specs(&self) -> Arc<[ToolSpec]>;
+    /// Gives a session tools of its own, and keeps others from it, until it is forgotten. Comes before anything else
+    /// of that session (L-53, L-67).
+    fn equip(&self, session: &SessionId, toolset: Toolset);
 
-    /// Whether this call may overlap its neighbours (L-57).
-    fn is_parallel(&self, name: &str, arguments: &str) -> bool;
+    /// What the model of a session may be told, sorted by name (L-95).
+    fn specs(&self, session: &SessionId) -> Arc<[ToolSpec]>;
+
+    /// What it is told for a step, where that depends on the session's directory and model.
+    fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
+        self.specs(&asker.session)
+    }
+
+    /// Whether `specs_for` looks at files, and so is no work for the loop's own thread.
+    fn specs_need_disk(&self) -> bool {
+        false
+    }
+
+    /// Whether this call of a session may overlap its neighbours (L-57).
+    fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool;
 
     /// Says whether a call may begin. The sink is called once, perhaps before this returns.
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>);
 
-    /// Starts a call that was judged, which decodes and validates the arguments itself. The sink is called once.
+    /// Starts a call that was judged, which decodes and validates the arguments itself. The sink is called once, with an
+    /// outcome that `finish` has not seen.
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop>;
+
+    /// What stands in the log in the end: the tool's own last touch to the content, behind everybody who could replace it
+    /// (L-55).
+    fn finish(&self, _session: &SessionId, _name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        outcome
+    }
 
     /// Drops what is remembered of a session, for example which files it has read.
     fn forget(&self, session: &SessionId);
@@ -279,6 +323,18 @@ pub trait Tools: Send + Sync {
     /// Ends every child process and every job at once (`SIGTERM` now, `SIGKILL` after `kill_after_ms`). The ends of
     /// jobs are reported with the cause `Teardown`.
     fn terminate(&self, session: &SessionId, kill_after_ms: u64);
+}
+
+/// Whoever has a say at the points of a turn (L-31, L-55).
+pub trait Hooks: Send + Sync {
+    /// Asks. The sink is called once, unless it is stopped before; a hook that fails is answered for (`docs/hooks.md`).
+    fn ask(&self, ask: HookAsk, sink: Sink<HookAnswer>) -> Box<dyn Stop>;
+
+    /// Tells of a result. What comes of that is nobody's business here.
+    fn observe(&self, seen: HookAsk);
+
+    /// Ends everything that still runs for a session.
+    fn end(&self, session: &SessionId);
 }
 
 /// Work that a session hands to another (`agent-loop.md` §13).
@@ -292,9 +348,13 @@ pub struct Delegation {
     pub prompt: String,
     /// The parent's, captured when the call was judged (P-23).
     pub access: Access,
+    /// The parent's directory; absolute. Who runs the child elsewhere has no other one (L-69).
+    pub directory: PathBuf,
+    /// What the child is besides.
+    pub nature: Nature,
 }
 
-/// What becomes of a delegation, in this order; `Ended` and `Refused` are last.
+/// What becomes of a delegation, in this order; `Kept`, `Ended` and `Refused` are last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DelegationEvent {
     /// The child is there (L-66).
@@ -302,6 +362,8 @@ pub enum DelegationEvent {
         /// Its id, which is the agent's as well.
         child: SessionId,
     },
+    /// The child has its task, and lives on after it (L-72). What becomes of it is told to its parent (P-80).
+    Kept,
     /// It could not be started; for the model.
     Refused(String),
     /// The run is over, and everything of it is released.
@@ -315,8 +377,24 @@ pub enum DelegationEvent {
 
 /// Who runs delegations: this host's own sessions, or agents in other processes.
 pub trait Subagents: Send + Sync {
+    /// What a delegation may ask of it (L-69). Nothing, unless it says otherwise.
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
     /// Starts a run. Stopping it ends the run as aborted.
     fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop>;
+}
+
+/// Who carries words between sessions and the children that they keep (L-72).
+pub trait Children: Send + Sync {
+    /// Carries out what a session wants. The sink is called once.
+    fn order(
+        &self,
+        session: &SessionId,
+        order: ChildOrder,
+        sink: Sink<Result<Obeyed, ChildRefused>>,
+    );
 }
 
 /// Whoever puts questions to the person behind a session (L-65).
@@ -408,8 +486,28 @@ impl Page {
     }
 }
 
+/// Bytes that are kept under the name of their digest (S-58).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attachment {
+    /// For example `image/png`; `None` if nobody said.
+    pub media_type: Option<String>,
+    /// The bytes themselves.
+    pub bytes: Vec<u8>,
+}
+
+/// Where the bytes are that messages only name. Its functions wait for a disk.
+pub trait Attachments: Send + Sync {
+    /// Keeps bytes under `sha256:<hex of their digest>`, with what they are, and returns that name once they are
+    /// durable. What was said first of equal bytes stays.
+    fn keep_attachment(&self, bytes: &[u8], media_type: Option<&str>)
+    -> Result<String, StoreError>;
+
+    /// The attachment of that name, whose bytes have that digest; `None` if there is none, or can be none.
+    fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError>;
+}
+
 /// The durable log. Commits are reported, in order, to the sink given to the store's constructor.
-pub trait Store: Send + Sync {
+pub trait Store: Attachments {
     /// Queues events for the next commit; never waits.
     fn append(&self, events: Vec<Append>);
 
@@ -428,9 +526,6 @@ pub trait Store: Send + Sync {
 
     /// All sessions, the one with the newest event first.
     fn list(&self) -> Result<Vec<StoredSession>, StoreError>;
-
-    /// Keeps bytes under `sha256:<hex of their digest>` and returns that name (S-58).
-    fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError>;
 
     /// Waits until everything queued is durable, then closes.
     fn close(&self) -> Result<(), StoreError>;

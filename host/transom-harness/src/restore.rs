@@ -1,6 +1,8 @@
 //! A stored log read back: folded into what an agent needs to go on, and closed where a crash had cut it
 //! (L-27, L-78 to L-80). Reading the log from disk is the store's.
 
+mod children;
+
 use std::{
     borrow::Cow,
     collections::{HashMap, VecDeque},
@@ -325,9 +327,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
             return Err(RestoreError::Gap { expected, got: envelope.seq });
         }
         if expected == seed {
-            // Neither what waited in the session that this one was forked from, nor its jobs, are this one's.
-            restored.inbox = Inbox::default();
-            restored.log.jobs.clear();
+            restored.leave_to_the_source();
         }
         ends_seed = envelope.kind == "session/end-seed";
         restored.fold(&mut open, &envelope)?;
@@ -335,10 +335,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
     }
     match events.len() as u64 {
         // Nothing of its own yet. A session without a seed is empty then anyway.
-        count if count == seed => {
-            restored.inbox = Inbox::default();
-            restored.log.jobs.clear();
-        }
+        count if count == seed => restored.leave_to_the_source(),
         count if count < seed => return Err(RestoreError::Seed { expected: seed, got: count }),
         _ => {}
     }
@@ -347,6 +344,15 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
 }
 
 impl Restored {
+    /// Neither what waited in the session that this one was forked from, nor its jobs, nor its children, are this
+    /// one's; nor is what that one was.
+    fn leave_to_the_source(&mut self) {
+        self.inbox = Inbox::default();
+        self.log.jobs.clear();
+        self.log.children.clear();
+        self.log.descriptor = None;
+    }
+
     fn fold(&mut self, open: &mut Open, envelope: &Envelope<'_>) -> Result<(), RestoreError> {
         let seq = envelope.seq;
         match &*envelope.kind {
@@ -423,6 +429,8 @@ impl Restored {
                 let Asked { id } = read(envelope)?;
                 open.asked.retain(|asked| *asked != id);
             }
+            "subagent/descriptor" => self.described(envelope)?,
+            "subagent/catalog" => self.catalogued(envelope),
             // Other runtimes use the same names, perhaps in other shapes, and both are ignorable (L-19).
             "job/registered" => {
                 let Ok(registered) = read(envelope) else { return Ok(()) };

@@ -20,7 +20,7 @@ pub(crate) use self::{
 use self::{
     shape::{
         Part::{self, Has, May, When},
-        Shape::{Bool, List, OneOf, Path, Record},
+        Shape::{Bool, Is, List, OneOf, Path, Record},
     },
     tables::{
         ANY, ASSISTANT_MESSAGE, BLOCKS, CHUNK, COUNT, COUNT_OR_NULL, DESCRIPTOR, GOAL_CHANGE,
@@ -345,6 +345,16 @@ static KNOWN: &[Known] = &[
     ),
     // Decision 3: type 45.
     logged("working-directory/change", &[Has("cwd", &Path)]),
+    ignorable(
+        "subagent/catalog",
+        &[
+            Has("version", &Is(0)),
+            Has("childId", &WORD),
+            Has("childCreatedAt", &COUNT),
+            Has("mode", &OneOf(&["one-shot", "continuable"])),
+            May("label", &TEXT),
+        ],
+    ),
     ignorable(
         "job/registered",
         &[

@@ -1,10 +1,12 @@
 //! The driver of the loop: one task owns the router and its agents, and performs their effects on
 //! models, tools and the store. Everything it hears comes through one inbox, in one order.
 
+mod calls;
+mod lookups;
+
 use std::{
     collections::{HashMap, VecDeque},
     mem,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -19,15 +21,23 @@ use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
     agent::{Assembly, Happened, Token},
     chunk::Chunk,
+    hooks::{HookAnswer, HookPoints, Verdict},
     jobs::JobChange,
     ports::{
-        Append, AskRefused, Commit, Delegation, DelegationEvent, Models, Questions, Sink, Stop,
-        Store, StoreError, Subagents, Tools,
+        Append, AskRefused, Asker, Children, Commit, Delegation, DelegationEvent, Hooks, Models,
+        Questions, Sink, Stop, Store, Subagents, ToolSpec, Tools,
     },
+    subagents::{Capabilities, ChildOrder, ChildRefused, Obeyed},
 };
 use transom_router::{
-    Answer, AskId, Claimed, Effect, Event, Facts, Question, QuestionId, Router, RunId, Settings,
+    Answer, AskId, Effect, Event, Facts, OrderId, Question, QuestionId, Router, RunId, Settings,
 };
+
+use self::{
+    calls::{called, finished, scheduled},
+    lookups::{claim, directory},
+};
+use crate::images;
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
 const BATCH: usize = 256;
@@ -51,6 +61,7 @@ impl Ports {
     }
 }
 
+type OrderSink = Sink<Result<Obeyed, ChildRefused>>;
 type AnswerSink = Sink<Result<String, AskRefused>>;
 
 /// The way into the loop, for carriers, peers and ports. Cheap to clone.
@@ -58,7 +69,7 @@ type AnswerSink = Sink<Result<String, AskRefused>>;
 pub struct Host {
     inbox: mpsc::UnboundedSender<Message>,
     connections: Arc<AtomicU64>,
-    /// Delegations and questions so far.
+    /// Delegations, orders and questions so far.
     asked: Arc<AtomicU64>,
 }
 
@@ -69,6 +80,7 @@ pub struct Inbox(mpsc::UnboundedReceiver<Message>);
 enum Message {
     Event(Event),
     Delegate { run: RunId, delegation: Delegation, sink: Sink<DelegationEvent> },
+    Order { order: OrderId, session: SessionId, wanted: ChildOrder, sink: OrderSink },
     Question { question: QuestionId, session: SessionId, questions: Value, sink: AnswerSink },
     Attach { connection: ConnectionId, facts: Facts, link: Link },
     Shutdown(oneshot::Sender<Vec<String>>),
@@ -188,10 +200,22 @@ impl Attached {
 
 /// This host's own sessions take work from one another (L-66).
 impl Subagents for Host {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::ALL
+    }
+
     fn start(&self, delegation: Delegation, sink: Sink<DelegationEvent>) -> Box<dyn Stop> {
         let run = RunId(self.next());
         self.tell(Message::Delegate { run, delegation, sink });
         Box::new(Withdraw { host: self.clone(), event: move || Event::StopDelegation { run } })
+    }
+}
+
+/// Children of this host's own sessions are reached through the loop (L-72).
+impl Children for Host {
+    fn order(&self, session: &SessionId, wanted: ChildOrder, sink: OrderSink) {
+        let order = OrderId(self.next());
+        self.tell(Message::Order { order, session: session.clone(), wanted, sink });
     }
 }
 
@@ -224,11 +248,16 @@ pub struct Core {
     host: Host,
     router: Router,
     ports: Ports,
+    hooks: Option<Arc<dyn Hooks>>,
+    /// Hooks see results before they are finished.
+    reviews: bool,
     links: HashMap<ConnectionId, Link>,
     /// Model attempts and tool calls that run, so that they can be told to stop.
     running: HashMap<(SessionId, Token), Box<dyn Stop>>,
     /// Who waits for what becomes of a delegation.
     delegations: HashMap<RunId, Sink<DelegationEvent>>,
+    /// Who waits for what becomes of an order.
+    orders: HashMap<OrderId, OrderSink>,
     /// Who waits for an answer.
     questions: HashMap<QuestionId, AnswerSink>,
     appends: Vec<Append>,
@@ -245,14 +274,22 @@ impl Core {
             host,
             router,
             ports,
+            hooks: None,
+            reviews: false,
             links: HashMap::new(),
             running: HashMap::new(),
             delegations: HashMap::new(),
+            orders: HashMap::new(),
             questions: HashMap::new(),
             appends: Vec::new(),
             next: VecDeque::new(),
             ending: Vec::new(),
         }
+    }
+
+    /// The same with those who have a say. `points` are those of the agents' configuration.
+    pub fn with_hooks(self, hooks: Arc<dyn Hooks>, points: HookPoints) -> Core {
+        Core { hooks: Some(hooks), reviews: points.post_execute, ..self }
     }
 
     /// Runs until the task is dropped.
@@ -276,6 +313,10 @@ impl Core {
             Message::Delegate { run, delegation, sink } => {
                 self.delegations.insert(run, sink);
                 self.next.push_back(Event::Delegate { run, delegation });
+            }
+            Message::Order { order, session, wanted, sink } => {
+                self.orders.insert(order, sink);
+                self.next.push_back(Event::Order { order, session, wanted });
             }
             Message::Question { question, session, questions, sink } => {
                 self.questions.insert(question, sink);
@@ -303,7 +344,9 @@ impl Core {
     fn forget_ended(&mut self, event: &Event) {
         let Event::Happened { session, happened } = event else { return };
         match happened {
-            Happened::Chunk(token, Chunk::Finish { .. }) | Happened::ToolEnded(token, _) => {
+            Happened::Chunk(token, Chunk::Finish { .. })
+            | Happened::ToolEnded(token, _)
+            | Happened::Hooked(token, _) => {
                 self.running.remove(&(session.clone(), *token));
             }
             Happened::Chunk(..)
@@ -311,6 +354,7 @@ impl Core {
             | Happened::Timer(_)
             | Happened::Planned(..)
             | Happened::Judged(..)
+            | Happened::CallsFailed(..)
             | Happened::Decided { .. }
             | Happened::Job(_)
             | Happened::StoreFailed(_) => {}
@@ -328,21 +372,40 @@ impl Core {
             }
             Effect::Append(append) => self.appends.push(append),
             Effect::Ask { ask, question } => self.answer(ask, question),
-            Effect::Assemble { door, session, token, route } => {
+            Effect::Assemble { door, session, token, route, cwd, root } => {
                 let models = self.ports.models_of(&door);
                 let served = models.serve(&route);
                 let provider = served.as_ref().map_or("", |served| served.provider.as_str());
                 let retry = models.retry_policy(provider);
-                let tools = self.ports.tools.specs();
-                let assembly = Assembly { tools, retry, served, admitted: true };
-                self.happens(session, Happened::Assembled(token, assembly));
+                let images = served.as_ref().is_ok_and(|served| served.images);
+                let asker = Asker { session: session.clone(), cwd, root, images };
+                let tools = Arc::clone(&self.ports.tools);
+                let assembled = move |tools: Arc<[ToolSpec]>| {
+                    Happened::Assembled(token, Assembly { tools, retry, served })
+                };
+                if tools.specs_need_disk() {
+                    let host = self.host.clone();
+                    tokio::task::spawn_blocking(move || {
+                        let happened = assembled(tools.specs_for(&asker));
+                        host.send(Event::Happened { session, happened });
+                    });
+                } else {
+                    self.happens(session, assembled(tools.specs_for(&asker)));
+                }
             }
             Effect::PlanCalls { session, token, calls } => {
-                let plan = calls
-                    .iter()
-                    .map(|(name, arguments)| self.ports.tools.is_parallel(name, arguments))
-                    .collect();
-                self.happens(session, Happened::Planned(token, plan));
+                let tools = &self.ports.tools;
+                let plan = scheduled(|| {
+                    let parallel = |(name, arguments): &(String, String)| {
+                        tools.is_parallel(&session, name, arguments)
+                    };
+                    calls.iter().map(parallel).collect()
+                });
+                let happened = match plan {
+                    Ok(plan) => Happened::Planned(token, plan),
+                    Err(why) => Happened::CallsFailed(token, why),
+                };
+                self.happens(session, happened);
             }
             Effect::CallModel { door, session, token, request } => {
                 let (host, heard) = (self.host.clone(), session.clone());
@@ -354,12 +417,43 @@ impl Core {
                 self.running.insert((session, token), stop);
             }
             Effect::Judge { session, token, call } => {
-                let host = self.host.clone();
+                let (host, heard) = (self.host.clone(), session.clone());
                 let sink = Box::new(move |judgement| {
                     let happened = Happened::Judged(token, judgement);
-                    host.send(Event::Happened { session: session.clone(), happened });
+                    host.send(Event::Happened { session: heard.clone(), happened });
                 });
-                self.ports.tools.judge(call, sink);
+                if let Err(why) = scheduled(|| self.ports.tools.judge(call, sink)) {
+                    self.happens(session, Happened::CallsFailed(token, why));
+                }
+            }
+            Effect::AskHooks { session, token, ask } => {
+                let (host, heard) = (self.host.clone(), session.clone());
+                let (tools, called) = (Arc::clone(&self.ports.tools), called(&ask));
+                let sink: Sink<HookAnswer> = Box::new(move |answer| {
+                    let answer = finished(tools.as_ref(), &heard, called.as_deref(), answer);
+                    let happened = Happened::Hooked(token, answer);
+                    host.send(Event::Happened { session: heard.clone(), happened });
+                });
+                match &self.hooks {
+                    Some(hooks) => {
+                        let stop = hooks.ask(ask, sink);
+                        self.running.insert((session, token), stop);
+                    }
+                    // Asked at points that nobody was configured for: to a step, a call and a result this is a refusal.
+                    None => {
+                        sink(HookAnswer { verdict: Verdict::Stop(Vec::new()), reports: Vec::new() })
+                    }
+                }
+            }
+            Effect::StopHooks { session, token } => {
+                if let Some(stop) = self.running.remove(&(session, token)) {
+                    stop.stop();
+                }
+            }
+            Effect::Observe(seen) => {
+                if let Some(hooks) = &self.hooks {
+                    hooks.observe(seen);
+                }
             }
             Effect::Delegated { run, event } => {
                 let over = !matches!(event, DelegationEvent::Started { .. });
@@ -370,6 +464,12 @@ impl Core {
                     self.delegations.remove(&run);
                 }
             }
+            Effect::Ordered { order, result } => {
+                if let Some(sink) = self.orders.remove(&order) {
+                    sink(result);
+                }
+            }
+            Effect::Equip { session, toolset } => self.ports.tools.equip(&session, toolset),
             Effect::Answer { question, answer } => {
                 if let Some(sink) = self.questions.remove(&question) {
                     sink(answer);
@@ -377,7 +477,13 @@ impl Core {
             }
             Effect::RunTool { session, token, call } => {
                 let (host, heard) = (self.host.clone(), session.clone());
-                let sink = Box::new(move |outcome| {
+                // Hooks that are still to see it come before the tool's own last touch (L-55).
+                let finisher = (!self.reviews).then(|| Arc::clone(&self.ports.tools));
+                let name = call.name.clone();
+                let sink = Box::new(move |mut outcome| {
+                    if let Some(tools) = &finisher {
+                        outcome = tools.finish(&heard, &name, outcome);
+                    }
                     let happened = Happened::ToolEnded(token, outcome);
                     host.send(Event::Happened { session: heard.clone(), happened });
                 });
@@ -404,8 +510,12 @@ impl Core {
             }
             Effect::TerminateTools { session, kill_after_ms } => {
                 self.ports.tools.terminate(&session, kill_after_ms);
+                self.end_hooks(&session);
             }
-            Effect::ForgetTools { session } => self.ports.tools.forget(&session),
+            Effect::ForgetTools { session } => {
+                self.ports.tools.forget(&session);
+                self.end_hooks(&session);
+            }
             Effect::Release { session } => self.ports.store.release(&session),
             Effect::Quiesced { connection, failures } => {
                 let link = self.links.remove(&connection);
@@ -419,6 +529,12 @@ impl Core {
                     let _ = done.send(failures.clone());
                 }
             }
+        }
+    }
+
+    fn end_hooks(&self, session: &SessionId) {
+        if let Some(hooks) = &self.hooks {
+            hooks.end(session);
         }
     }
 
@@ -443,6 +559,16 @@ impl Core {
             Question::Read { session, page } => {
                 self.answer_later(ask, move |store| Answer::Events(store.read(&session, page)));
             }
+            Question::Keep { content, limits } => {
+                self.answer_later(ask, move |store| {
+                    Answer::Kept(images::keep(store, content, &limits))
+                });
+            }
+            Question::Attachment { session, name, events } => {
+                self.answer_later(ask, move |store| {
+                    Answer::Attachment(images::read(store, &session, &name, events))
+                });
+            }
             Question::List => self.answer_later(ask, |store| Answer::Listed(store.list())),
         }
     }
@@ -453,18 +579,6 @@ impl Core {
             host.send(Event::Answered { ask, answer: read(store.as_ref()) });
         });
     }
-}
-
-/// The directory at `path`, without links.
-fn directory(path: &str) -> Option<String> {
-    let found = Path::new(path).canonicalize().ok().filter(|found| found.is_dir())?;
-    // It is held and compared, so an approximation of it would be of no use.
-    found.into_os_string().into_string().ok()
-}
-
-/// Claims first and looks then, so that nobody can store the session in between.
-fn claim(store: &dyn Store, id: &SessionId) -> Result<Claimed, StoreError> {
-    if store.claim(id)? { store.find(id).map(Claimed::Here) } else { Ok(Claimed::Elsewhere) }
 }
 
 /// Milliseconds since the epoch; 0 on a machine whose clock stands before it.

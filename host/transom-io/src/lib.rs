@@ -5,6 +5,7 @@ mod agents;
 mod connection;
 pub mod control;
 mod door;
+mod images;
 pub mod metrics;
 mod redact;
 pub mod slot;

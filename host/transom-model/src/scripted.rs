@@ -9,15 +9,20 @@ mod template;
 use std::{
     collections::{HashMap, VecDeque},
     future::Future,
+    mem,
     pin::Pin,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use tokio::{task::consume_budget, time::sleep};
+use tokio::{
+    task::{consume_budget, spawn_blocking},
+    time::sleep,
+};
 use transom_frame::SessionId;
 use transom_harness::{
     chunk::{Chunk, Finish, LlmFailure},
-    ports::{ModelRequest, RetryPolicy},
+    image::{Facts, ImageLimits, ImageReference, inspect},
+    ports::{Attachments, ModelRequest, RetryPolicy},
 };
 
 pub use crate::scripted::{reader::ScriptError, script::Script};
@@ -39,6 +44,7 @@ const SESSIONS_MAX: usize = 4096;
 /// The provider.
 pub struct Scripted {
     script: Script,
+    attachments: Option<Arc<dyn Attachments>>,
     uses: Mutex<Uses>,
 }
 
@@ -52,7 +58,26 @@ struct Uses {
 impl Scripted {
     /// A provider that plays `script`.
     pub fn new(script: Script) -> Scripted {
-        Scripted { script, uses: Mutex::default() }
+        Scripted { script, attachments: None, uses: Mutex::default() }
+    }
+
+    /// The same, with the bytes of the images that messages name. Without them images are not looked at.
+    #[must_use]
+    pub fn seeing(mut self, attachments: Arc<dyn Attachments>) -> Scripted {
+        self.attachments = Some(attachments);
+        self
+    }
+
+    /// What images are, by their bytes: `image/png 1x1 70 bytes`, one behind the other.
+    async fn look(&self, named: Vec<ImageReference>) -> Result<String, LlmFailure> {
+        let Some(attachments) = self.attachments.clone().filter(|_| !named.is_empty()) else {
+            return Ok(String::new());
+        };
+        let looked = spawn_blocking(move || {
+            let each = named.iter().map(|image| describe(&*attachments, image));
+            each.collect::<Result<Vec<_>, _>>().map(|each| each.join(", "))
+        });
+        looked.await.unwrap_or_else(|failure| Err(failure.to_string())).map_err(unseen)
     }
 
     /// The first rule that fits and is not used up.
@@ -69,13 +94,14 @@ impl Scripted {
     }
 
     async fn play(&self, request: &ModelRequest, out: &Chunks) -> Result<Finish, LlmFailure> {
-        let scene = Scene::read(&request.messages);
+        let mut scene = Scene::read(&request.messages);
         if scene.has_image && !self.script.images {
             return Err(LlmFailure::new(
                 "UNSUPPORTED_CONTENT",
                 "the script does not declare images",
             ));
         }
+        scene.images = self.look(mem::take(&mut scene.named)).await?;
         let Some(rule) = self.pick(&request.session, &scene) else {
             return Err(LlmFailure::new("INVALID_REQUEST", scene.unanswered()));
         };
@@ -122,6 +148,20 @@ impl Scripted {
         let reason = if blocks.calls() > 0 { Finish::ToolCalls } else { Finish::Stop };
         Ok(blocks.close(&mut put, usage, reason))
     }
+}
+
+fn describe(attachments: &dyn Attachments, image: &ImageReference) -> Result<String, String> {
+    let name = &image.attachment_id;
+    let kept = attachments.attachment(name).map_err(|error| error.to_string())?;
+    let bytes = kept.ok_or_else(|| format!("{name} is not kept"))?.bytes;
+    let Facts { media_type, width, height } =
+        inspect(&bytes, Some(image.media_type), &ImageLimits::default())
+            .map_err(|error| format!("{name} {error}"))?;
+    Ok(format!("{} {width}x{height} {} bytes", media_type.as_str(), bytes.len()))
+}
+
+fn unseen(why: String) -> LlmFailure {
+    LlmFailure::new("INVALID_REQUEST", format!("an image cannot be shown to the model: {why}"))
 }
 
 impl Uses {

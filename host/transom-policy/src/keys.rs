@@ -47,6 +47,8 @@ pub enum Kind {
     Word(&'static [&'static str]),
     /// A list of values, each once; the key names one of them in complaints.
     List(&'static Key),
+    /// A program with its arguments: a list of texts, which may be the same.
+    Command,
     /// A table with keys of its own.
     Table(&'static Table),
     /// Any names, each with such a table.
@@ -98,6 +100,7 @@ impl Table {
                 | Kind::Number { .. }
                 | Kind::Word(_)
                 | Kind::List(_)
+                | Kind::Command
                 | Kind::Tables(_)
                 | Kind::Entries(_)
                 | Kind::Any => None,

@@ -12,9 +12,11 @@ use crate::{
     Answer, AskId, Claimed, Effect, Question, Reach, RunId,
     directory::Look,
     forks::Forking,
+    images::Intake,
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
-    request::{List, Want},
+    request::{List, Order, Want},
+    revivals::unreadable,
     router::{Router, not_found},
     row::{self, Checked, Listing, Row},
 };
@@ -36,6 +38,12 @@ pub(crate) enum Pending {
     /// The directory of a session that is being opened.
     Workspace(SessionId, Box<Born>),
     Delegate(RunId),
+    /// A child that its parent wants back.
+    ReviveClaim(SessionId),
+    /// Its whole log.
+    ReviveRead(SessionId, StoredSession),
+    /// Its directory.
+    ReviveLook(SessionId, Box<Born>),
     ForkRead(Forking),
     ForkClaim(Forking, Vec<Arc<str>>),
     /// The directory of a fork.
@@ -47,6 +55,9 @@ pub(crate) enum Pending {
         last_seq: i64,
     },
     Directory(SessionId, Look),
+    /// The images of a prompt are being kept.
+    Keep(SessionId, Box<Intake>),
+    Attachment(Asked),
     /// A slow peer's cursor reads on.
     CatchUp {
         connection: ConnectionId,
@@ -67,6 +78,15 @@ impl Router {
             }
             (Pending::Delegate(run), Answer::Claimed(claimed)) => {
                 self.delegation_claimed(out, now, run, claimed);
+            }
+            (Pending::ReviveClaim(child), Answer::Claimed(claimed)) => {
+                self.revival_claimed(out, child, claimed);
+            }
+            (Pending::ReviveRead(child, stored), Answer::Events(events)) => {
+                self.revival_read(out, now, child, &stored, events);
+            }
+            (Pending::ReviveLook(child, born), Answer::Directory(found)) => {
+                self.revival_looked_at(out, now, child, *born, found);
             }
             (Pending::ForkRead(forking), Answer::Events(events)) => {
                 self.fork_read(out, forking, events);
@@ -103,6 +123,15 @@ impl Router {
             (Pending::Directory(session, look), Answer::Directory(found)) => {
                 self.directory_looked_at(out, now, &session, look, found);
             }
+            (Pending::Keep(session, intake), Answer::Kept(kept)) => {
+                self.taken_in(out, now, &session, *intake, kept);
+            }
+            (Pending::Attachment(asked), Answer::Attachment(found)) => match found {
+                Ok(body) => {
+                    self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
+                }
+                Err(failure) => self.refuse(out, &asked, &failure),
+            },
             (Pending::CatchUp { connection, session }, Answer::Events(events)) => {
                 self.caught_up(out, connection, &session, events);
             }
@@ -122,12 +151,24 @@ impl Router {
             Pending::Delegate(run) => {
                 self.delegation_claimed(out, now, run, Err(StoreError::Io(failure.message)));
             }
+            Pending::ReviveClaim(child)
+            | Pending::ReviveRead(child, _)
+            | Pending::ReviveLook(child, _) => {
+                let refused = unreadable(&child, &StoreError::Io(failure.message));
+                self.fail_revival(out, &child, &refused);
+            }
             Pending::ForkRead(forking) => self.refuse(out, &forking.asked, &failure),
             Pending::ForkClaim(forking, _) | Pending::ForkWorkspace(forking, _) => {
                 self.fail_fork(out, &forking, &failure);
             }
-            Pending::Check(asked) | Pending::List(asked, _) | Pending::Read { asked, .. } => {
+            Pending::Check(asked)
+            | Pending::List(asked, _)
+            | Pending::Attachment(asked)
+            | Pending::Read { asked, .. } => {
                 self.refuse(out, &asked, &failure);
+            }
+            Pending::Keep(session, intake) => {
+                self.taken_in(out, now, &session, *intake, Err(failure));
             }
             Pending::Directory(session, look) => {
                 self.refuse(out, &look.asked, &failure);
@@ -258,10 +299,15 @@ impl Router {
         if list.cwd.is_some() {
             rows.retain(|row| row.cwd == list.cwd);
         }
+        if list.roots {
+            rows.retain(Row::is_root);
+        }
+        let time = |row: &Row| match list.order {
+            Order::Updated => row.updated_at,
+            Order::Created => row.created_at,
+        };
         // Newest first; the id makes the order total, so that a cursor means one place.
-        rows.sort_by(|a, b| {
-            b.updated_at.cmp(&a.updated_at).then_with(|| a.session_id.cmp(&b.session_id))
-        });
+        rows.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| a.session_id.cmp(&b.session_id)));
         let limit = list.limit.unwrap_or(LIST_ROWS_MAX).clamp(1, LIST_ROWS_MAX);
         let start = match &list.cursor {
             None => 0,

@@ -36,6 +36,10 @@ impl Router {
             agent::Effect::RunTool { token, call } => {
                 Some(Effect::RunTool { session: id.clone(), token, call })
             }
+            agent::Effect::AskHooks { token, ask } => {
+                Some(Effect::AskHooks { session: id.clone(), token, ask })
+            }
+            agent::Effect::Observe(seen) => Some(Effect::Observe(seen)),
             _ => None,
         }
     }
@@ -43,9 +47,9 @@ impl Router {
     pub(crate) fn undefer(&mut self, id: &SessionId, stopped: Token) -> bool {
         let before = self.deferred.len();
         self.deferred.retain(|_, (session, effect)| match effect {
-            agent::Effect::CallModel { token, .. } | agent::Effect::RunTool { token, .. } => {
-                session != id || *token != stopped
-            }
+            agent::Effect::CallModel { token, .. }
+            | agent::Effect::RunTool { token, .. }
+            | agent::Effect::AskHooks { token, .. } => session != id || *token != stopped,
             _ => true,
         });
         self.deferred.len() < before

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use transom_frame::{Frame, SessionId};
 use transom_harness::{
-    agent::{Agent, Delivery, Descriptor, InboxFate, Status},
+    agent::{Agent, Delivery, InboxFate, Status},
     block::Block,
     chance::Chance,
-    event::{Cause, Event, TurnEnd},
+    event::{Cause, Event, SubagentMode, TurnEnd},
     header::{Header, Origin},
     message::Source,
-    ports::{Delegation, DelegationEvent, StoreError},
+    ports::{Delegation, DelegationEvent, Route, StoreError},
+    subagents::{Descriptor, Nature},
 };
 
 use crate::{
@@ -40,18 +41,31 @@ pub(crate) struct Run {
 
 impl Router {
     /// Starts a run, or says why it cannot be (L-67).
-    pub(crate) fn delegate(&mut self, out: &mut Vec<Effect>, run: RunId, delegation: Delegation) {
-        match self.may_delegate(&delegation) {
+    pub(crate) fn delegate(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        run: RunId,
+        delegation: Delegation,
+    ) {
+        let may = self.may_delegate(&delegation).map(|_| ());
+        match may.and_then(|()| self.make_room(out, now, &delegation.parent)) {
             Err(text) => {
                 out.push(Effect::Delegated { run, event: DelegationEvent::Refused(text) });
             }
-            Ok(_) => {
+            Ok(()) => {
                 let child: SessionId = self.chance.uuid().into();
                 let begun = Run { delegation, child: child.clone(), live: false, stopped: false };
                 self.runs.insert(run, begun);
                 self.ask(out, Question::Claim(child), Pending::Delegate(run));
             }
         }
+    }
+
+    /// How many children of a session are not published yet.
+    pub(crate) fn unborn_of(&self, parent: &SessionId) -> usize {
+        let unborn = |run: &&Run| !run.live && run.delegation.parent == *parent;
+        self.runs.values().filter(unborn).count()
     }
 
     /// The session that delegates, if it may.
@@ -61,6 +75,7 @@ impl Router {
         };
         let depth = parent.agent.header().delegation_depth + 1;
         let most = self.config.subagent_depth_max;
+        let most = delegation.nature.depth_max.unwrap_or(most).min(most);
         if depth > most {
             return Err(format!("subagent depth {depth} exceeds maxDepth {most}"));
         }
@@ -111,9 +126,17 @@ impl Router {
         let Some(begun) = self.runs.get_mut(&run) else { return };
         begun.live = true;
         let content = vec![Block::text(begun.delegation.prompt.clone())];
+        let kept = begun.delegation.nature.continuable.then(|| begun.delegation.clone());
         self.publish(out, session, stored);
         let event = DelegationEvent::Started { child: child.clone() };
         out.push(Effect::Delegated { run, event });
+        if let Some(Delegation { parent, description, .. }) = kept {
+            self.runs.remove(&run);
+            self.with_agent(out, now, &parent, |agent, effects| {
+                agent.catalogue(effects, now, &child, now, &description);
+            });
+            out.push(Effect::Delegated { run, event: DelegationEvent::Kept });
+        }
         // If it takes no task, it rests at once, and so does the run.
         self.with_agent(out, now, &child, |agent, effects| {
             agent.prompt(effects, now, content, Source::user(), Delivery::Followup)
@@ -140,16 +163,20 @@ impl Router {
             delegation_depth: parent.agent.header().delegation_depth + 1,
             agent_preset: None,
         };
-        let route = parent.agent.route().clone();
+        let nature = &delegation.nature;
+        let route = routed(parent.agent.route(), &nature.route);
         let mut agent = Agent::new(header, route, Arc::clone(&self.config), chance);
         // The parent's own, not what its commands may have put in that place since (P-5).
         agent.pin_root(parent.agent.root().map(str::to_owned));
-        let label = Some(delegation.description.clone()).filter(|label| !label.is_empty());
-        let descriptor = Descriptor { provider: PROVIDER.to_owned(), label };
+        agent.expect_output(nature.output_schema.clone());
+        let descriptor = descriptor(&delegation.description, nature);
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);
         born.extend(agent.pin(now));
         let (owner, door) = (parent.owner, Arc::clone(&parent.door));
-        let work = Work::UnderWay(run);
+        let work = match nature.continuable {
+            true => Work::Kept { settled: false },
+            false => Work::UnderWay(run),
+        };
         Ok((Session::new(agent, owner, Some(parent), self.lives, door, work), born))
     }
 
@@ -175,32 +202,73 @@ impl Router {
         }
         let stop_reason = stop_reason(session.agent.last_end());
         let output = session.agent.output();
-        let body = row::text(&Finished {
-            run_id: self.chance.uuid(),
-            provider: PROVIDER,
-            agent_id: child.as_str(),
-            child_session_id: child.as_str(),
-            local: true,
-            stop_reason,
-            last_assistant_message: &output,
-        });
-        session.work =
-            Work::Done(run, DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output });
+        let ended =
+            DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output: output.clone() };
+        session.work = Work::Done(run, ended);
         self.runs.remove(&run);
         if let Some(parent) = session.parent().cloned() {
-            let frame = Frame::notice("subagent/finished", Some(parent.clone()), body);
-            // In the tree's own order: behind the child's idle, before the result of its parent's call (L-68).
-            self.notice(out, &parent, Topic::Subagents, frame);
+            self.finished(out, &parent, &Finished::of(child, PROVIDER, stop_reason, &output));
         }
         self.dispose(out, now, std::slice::from_ref(child));
+    }
+
+    /// Says that a run is over, in the tree's own order: behind the child's idle, before the result of its parent's
+    /// call (L-68).
+    pub(crate) fn finished(
+        &mut self,
+        out: &mut Vec<Effect>,
+        parent: &SessionId,
+        finished: &Finished<'_>,
+    ) {
+        let body = row::text(&Body { run_id: self.chance.uuid(), finished });
+        let frame = Frame::notice("subagent/finished", Some(parent.clone()), body);
+        self.notice(out, parent, Topic::Subagents, frame);
+    }
+}
+
+/// The parent's route with what the child is to have instead. A model's name means something at its own provider
+/// only.
+fn routed(parent: &Route, wanted: &Route) -> Route {
+    let mut route = parent.clone();
+    if let Some(provider) = wanted.provider.clone().filter(|_| wanted.provider != parent.provider) {
+        route =
+            Route { provider: Some(provider), max_tokens: parent.max_tokens, ..Route::default() };
+    }
+    route.model = wanted.model.clone().or(route.model);
+    route.max_tokens = wanted.max_tokens.or(route.max_tokens);
+    route.reasoning_effort = wanted.reasoning_effort.clone().or(route.reasoning_effort);
+    route
+}
+
+fn descriptor(label: &str, nature: &Nature) -> Descriptor {
+    Descriptor {
+        mode: match nature.continuable {
+            true => SubagentMode::Continuable,
+            false => SubagentMode::OneShot,
+        },
+        provider: PROVIDER.to_owned(),
+        // One that can be written to is always told apart by its label.
+        label: Some(label.to_owned()).filter(|label| nature.continuable || !label.is_empty()),
+        agent_provider: nature.route.provider.clone(),
+        agent_model: nature.route.model.clone(),
+        persona: nature.persona.clone(),
+        tool_filter: nature.tools.clone(),
     }
 }
 
 /// The body of `subagent/finished`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Finished<'a> {
+struct Body<'a> {
     run_id: String,
+    #[serde(flatten)]
+    finished: &'a Finished<'a>,
+}
+
+/// What it says of the run.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Finished<'a> {
     provider: &'a str,
     agent_id: &'a str,
     child_session_id: &'a str,
@@ -210,8 +278,26 @@ struct Finished<'a> {
     last_assistant_message: &'a [Block],
 }
 
+impl<'a> Finished<'a> {
+    pub(crate) fn of(
+        child: &'a SessionId,
+        provider: &'a str,
+        stop_reason: &'a str,
+        output: &'a [Block],
+    ) -> Finished<'a> {
+        Finished {
+            provider,
+            agent_id: child.as_str(),
+            child_session_id: child.as_str(),
+            local: true,
+            stop_reason,
+            last_assistant_message: output,
+        }
+    }
+}
+
 /// How a run ended, from its last turn (L-66).
-fn stop_reason(end: Option<&TurnEnd>) -> &'static str {
+pub(crate) fn stop_reason(end: Option<&TurnEnd>) -> &'static str {
     match end {
         Some(TurnEnd::Completed) => "completed",
         Some(TurnEnd::MaxTokens) => "max-tokens",

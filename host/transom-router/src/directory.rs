@@ -63,7 +63,7 @@ impl Router {
     }
 
     /// A disk may answer so late that the id has another life by then, which has nothing to do with it.
-    fn lives_as(&self, id: &SessionId, life: u64) -> bool {
+    pub(crate) fn lives_as(&self, id: &SessionId, life: u64) -> bool {
         self.sessions.get(id).is_some_and(|session| session.life == life)
     }
 

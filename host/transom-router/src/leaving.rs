@@ -68,8 +68,12 @@ impl Router {
         let parent = session.parent().cloned();
         let Session { agent, owner, root, door, work, waits, tree_waits, closes, waiting, .. } =
             session;
-        if let Work::Done(run, event) = work {
-            out.push(Effect::Delegated { run, event });
+        match (work, &parent) {
+            (Work::Done(run, event), _) => out.push(Effect::Delegated { run, event }),
+            (Work::Kept { settled: false }, Some(parent)) if failure.is_none() => {
+                self.settle_leaving(out, self.now, parent, &agent);
+            }
+            (Work::None | Work::UnderWay(_) | Work::Kept { .. }, _) => {}
         }
         let unbegun = waiting.into_iter().flatten().map(|(asked, _)| asked);
         for asked in waits.into_iter().chain(tree_waits).chain(unbegun) {
@@ -92,6 +96,8 @@ impl Router {
                     parent.children.retain(|child| child != id);
                 }
                 self.tree_rests(out, &root);
+                // It may have waited for this one only.
+                self.child_rests(out, self.now, &parent);
                 self.leave_behind_children(out, &parent);
             }
             None => {

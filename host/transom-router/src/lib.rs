@@ -3,10 +3,12 @@
 
 mod answers;
 mod asks;
+mod children;
 mod commits;
 mod delegations;
 mod directory;
 mod forks;
+mod images;
 mod inbox;
 mod leaving;
 mod openings;
@@ -16,6 +18,7 @@ mod projections;
 mod questions;
 mod release;
 mod request;
+mod revivals;
 mod router;
 mod row;
 mod sessions;
@@ -27,13 +30,20 @@ use serde_json::Value;
 use transom_frame::{ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{Happened, Token},
+    block::Block,
+    hooks::HookAsk,
+    image::ImageLimits,
     ports::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, ModelRequest, Page, Route, Served,
         StoreError, StoredSession, ToolCall,
     },
+    subagents::{ChildOrder, ChildRefused, Obeyed, Toolset},
 };
 
-pub use crate::router::{HostFacts, Router, Settings};
+pub use crate::{
+    images::Images,
+    router::{HostFacts, Router, Settings},
+};
 
 /// What has happened.
 #[derive(Debug)]
@@ -99,6 +109,15 @@ pub enum Event {
         /// That of `Delegate`.
         run: RunId,
     },
+    /// A call wants something of a session that its own is related to (L-72).
+    Order {
+        /// New in this process.
+        order: OrderId,
+        /// The session that wants it.
+        session: SessionId,
+        /// What it wants.
+        wanted: ChildOrder,
+    },
     /// A call has a question for the person behind its session (L-65).
     Question {
         /// New in this process.
@@ -126,6 +145,10 @@ pub struct AskId(pub u64);
 /// Names a delegation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(pub u64);
+
+/// Names what a session wants of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OrderId(pub u64);
 
 /// Names a question of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -196,6 +219,10 @@ pub enum Effect {
         token: Token,
         /// What the session asks of its models.
         route: Route,
+        /// The session's directory, and where that really stands (P-5).
+        cwd: Option<String>,
+        /// See `cwd`.
+        root: Option<String>,
     },
     /// Start an attempt; its chunks come back under the token.
     CallModel {
@@ -233,12 +260,44 @@ pub enum Effect {
         /// Its `tool/call` event is appended.
         call: ToolCall,
     },
+    /// Ask those who have a say at a point of a turn.
+    AskHooks {
+        /// The session whose turn it is.
+        session: SessionId,
+        /// Comes back in `Happened::Hooked`.
+        token: Token,
+        /// What stands before it in the log is durable.
+        ask: HookAsk,
+    },
+    /// Nobody waits for the answer any more.
+    StopHooks {
+        /// The session whose turn it is.
+        session: SessionId,
+        /// That of `AskHooks`.
+        token: Token,
+    },
+    /// Tell those who watch of a result that is durable.
+    Observe(HookAsk),
     /// Say what has become of a delegation.
     Delegated {
         /// That of `Event::Delegate`.
         run: RunId,
-        /// `Refused` and `Ended` are last.
+        /// `Kept`, `Refused` and `Ended` are last.
         event: DelegationEvent,
+    },
+    /// Say what has become of an order.
+    Ordered {
+        /// That of `Event::Order`.
+        order: OrderId,
+        /// Or why it is not carried out.
+        result: Result<Obeyed, ChildRefused>,
+    },
+    /// Give a session tools of its own, and keep others from it.
+    Equip {
+        /// It is about to be live; nothing of it has been assembled.
+        session: SessionId,
+        /// Not the default.
+        toolset: Toolset,
     },
     /// Give a question's answer to the call that has asked.
     Answer {
@@ -319,6 +378,22 @@ pub enum Question {
     List,
     /// The directory that stands at this path, wherever its links lead.
     Directory(String),
+    /// A prompt's content with its images kept, so that it only names them (S-58).
+    Keep {
+        /// Of one prompt.
+        content: Vec<Block>,
+        /// How much of images it may have.
+        limits: ImageLimits,
+    },
+    /// An attachment that a session's log names (B-156).
+    Attachment {
+        /// The session.
+        session: SessionId,
+        /// `sha256:<hex>`, as the peer gave it.
+        name: String,
+        /// Events of the log that have been shown; the others count as not there.
+        events: u64,
+    },
     /// Which model answers for the route, as this door maps it.
     Serve {
         /// The door whose route map counts.
@@ -349,6 +424,10 @@ pub enum Answer {
     /// To `Question::Directory`: its path without links; `None` also for one that cannot be read, or whose path is no
     /// text.
     Directory(Option<String>),
+    /// To `Question::Keep`; the failure is for the peer.
+    Kept(Result<Vec<Block>, Failure>),
+    /// To `Question::Attachment`: the body of the reply; the failure is for the peer.
+    Attachment(Result<String, Failure>),
     /// To `Question::Serve`; the failure is for the peer.
     Served(Result<Served, Failure>),
 }

@@ -59,7 +59,7 @@ impl Router {
                 &Failure::invalid(&["a session id must not be empty"]),
             );
         }
-        if self.opening.contains_key(&id) {
+        if self.opening.contains_key(&id) || self.reviving.contains_key(&id) {
             return self.refuse(out, &asked, &exists(&id));
         }
         if self.sessions.contains_key(&id) {
@@ -192,7 +192,7 @@ impl Router {
     }
 
     /// Makes the session of an opening live.
-    fn publish_opened(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId, born: Born) {
+    fn publish_opened(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId, mut born: Born) {
         let connection = self.opening.get(id).map(|opening| opening.asked.connection);
         let peer = connection.and_then(|connection| self.peers.get(&connection));
         let Some(peer) = peer.filter(|peer| !peer.closing && self.ending.is_none()) else {
@@ -204,6 +204,7 @@ impl Router {
             return self.fail_opening(out, id, &full);
         }
         let Some(Opening { asked, open, waiting }) = self.opening.remove(id) else { return };
+        born.agent.set_partial(open.partial);
         self.lives += 1;
         let owner = (open.owner == OwnerWish::Connection).then_some(asked.connection);
         let Born { agent, stored, created } = born;

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use transom_frame::{Code, Failure, Frame};
 use transom_harness::{
+    agent::Partial,
     block::{Block, compact},
     ports::Route,
     vocabulary::text_safe,
@@ -28,6 +29,7 @@ pub(crate) enum Request {
     SessionQueue(Queue),
     SessionRename(Rename),
     SessionFork(Fork),
+    AttachmentRead(AttachmentRead),
     AskAnswer(AskAnswer),
     AskSettle(AskSettle),
     ModelsCheck(Route),
@@ -44,6 +46,9 @@ pub(crate) struct Open {
     pub(crate) route: Option<Route>,
     #[serde(default)]
     pub(crate) owner: OwnerWish,
+    /// What becomes of an answer that a cancel cuts (decision 42).
+    #[serde(default)]
+    pub(crate) partial: Partial,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -127,10 +132,24 @@ struct Wait {
 pub(crate) struct List {
     pub(crate) live: Option<bool>,
     pub(crate) stored: Option<bool>,
+    /// Leaves out what other sessions have delegated.
+    #[serde(default)]
+    pub(crate) roots: bool,
     pub(crate) cwd: Option<String>,
+    #[serde(default)]
+    pub(crate) order: Order,
     /// Position to go on from, as the last answer gave it.
     pub(crate) cursor: Option<String>,
     pub(crate) limit: Option<usize>,
+}
+
+/// By which of its times a list of sessions is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    #[default]
+    Updated,
+    Created,
 }
 
 #[derive(Debug, Deserialize)]
@@ -202,6 +221,12 @@ pub(crate) struct Rename {
 pub(crate) struct Fork {
     /// The cut is behind the first turn that ends at or after this; without it, behind the last.
     pub(crate) at_seq: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct AttachmentRead {
+    pub(crate) attachment_id: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -300,6 +325,7 @@ impl Request {
             "session/queue" => Request::SessionQueue(queue(frame)?),
             "session/rename" => Request::SessionRename(body(frame)?),
             "session/fork" => Request::SessionFork(body(frame)?),
+            "attachment/read" => Request::AttachmentRead(body(frame)?),
             "ask/answer" => Request::AskAnswer(body(frame)?),
             "ask/settle" => Request::AskSettle(body(frame)?),
             "models/check" => Request::ModelsCheck(body(frame)?),

@@ -21,10 +21,12 @@ use crate::{
     answers::Pending,
     asks::OpenAsk,
     delegations::Run,
+    images::Images,
     openings::Opening,
     peer::{Asked, Peer},
     release::{Item, Release},
     request::{Fate, Prompt, PromptMode, Request, Scope, Subscribe},
+    revivals::Revival,
     sessions::Session,
 };
 
@@ -52,6 +54,8 @@ pub struct HostFacts {
     pub ceiling: Mode,
     /// The directories that sessions may use; empty: all (P-5).
     pub workspaces: Vec<Pattern>,
+    /// What becomes of images in prompts.
+    pub images: Images,
 }
 
 impl Default for HostFacts {
@@ -66,6 +70,7 @@ impl Default for HostFacts {
             always_answered: false,
             ceiling: Mode::DangerFullAccess,
             workspaces: Vec::new(),
+            images: Images::default(),
         }
     }
 }
@@ -101,6 +106,10 @@ pub struct Router {
     /// What people have not decided yet, oldest first.
     pub(crate) open_asks: Vec<OpenAsk>,
     pub(crate) runs: HashMap<RunId, Run>,
+    /// Children on their way back from the store.
+    pub(crate) reviving: HashMap<SessionId, Revival>,
+    /// When the event under way has happened, epoch milliseconds.
+    pub(crate) now: u64,
     asks: u64,
     pub(crate) lives: u64,
     /// Effects that wait until the events before them are durable (L-74), by the number of the last
@@ -133,6 +142,8 @@ impl Router {
             pending: HashMap::new(),
             open_asks: Vec::new(),
             runs: HashMap::new(),
+            reviving: HashMap::new(),
+            now: 0,
             asks: 0,
             lives: 0,
             deferred: BTreeMap::new(),
@@ -159,6 +170,7 @@ impl Router {
             ("pending", self.pending.len()),
             ("open_asks", self.open_asks.len()),
             ("runs", self.runs.len()),
+            ("reviving", self.reviving.len()),
             ("deferred", self.deferred.len()),
         ];
         sizes.into_iter().filter(|(_, size)| *size > 0).collect()
@@ -166,6 +178,7 @@ impl Router {
 
     /// Advances by one thing that has happened. `now` is epoch milliseconds.
     pub fn handle(&mut self, out: &mut Vec<Effect>, now: u64, event: Event) {
+        self.now = now;
         match event {
             Event::Connected { connection, facts } => self.connected(connection, facts),
             Event::Frame { connection, frame } => self.frame(out, now, connection, frame),
@@ -179,8 +192,11 @@ impl Router {
             Event::Committed(commit) => self.committed(out, now, commit),
             Event::Happened { session, happened } => self.happened(out, now, &session, happened),
             Event::Answered { ask, answer } => self.answered(out, now, ask, answer),
-            Event::Delegate { run, delegation } => self.delegate(out, run, delegation),
+            Event::Delegate { run, delegation } => self.delegate(out, now, run, delegation),
             Event::StopDelegation { run } => self.stop_delegation(out, now, run),
+            Event::Order { order, session, wanted } => {
+                self.order(out, now, order, &session, wanted);
+            }
             Event::Question { question, session, questions } => {
                 self.question(out, question, &session, questions);
             }
@@ -266,7 +282,12 @@ impl Router {
         let claims = |pending: &Pending| {
             matches!(
                 pending,
-                Pending::Delegate(_) | Pending::ForkClaim(..) | Pending::ForkWorkspace(..)
+                Pending::Delegate(_)
+                    | Pending::ForkClaim(..)
+                    | Pending::ForkWorkspace(..)
+                    | Pending::ReviveClaim(_)
+                    | Pending::ReviveRead(..)
+                    | Pending::ReviveLook(..)
             )
         };
         if self.sessions.is_empty()
@@ -343,6 +364,7 @@ impl Router {
             | Request::SessionQueue(_)
             | Request::SessionRename(_)
             | Request::SessionFork(_)
+            | Request::AttachmentRead(_)
             | Request::SessionWait { .. }
             | Request::SessionClose
             | Request::SessionDescribe
@@ -375,7 +397,7 @@ impl Router {
             return waiting.push((asked, request));
         }
         match request {
-            Request::SessionPrompt(prompt) => self.prompt(out, now, &id, asked, prompt),
+            Request::SessionPrompt(prompt) => self.take_in(out, now, &id, asked, prompt),
             Request::SessionCancel(cancel) => {
                 let fate = match cancel.inbox {
                     Fate::Clear => InboxFate::Clear,
@@ -393,6 +415,7 @@ impl Router {
             Request::SessionQueue(queue) => self.change_queue(out, now, &id, asked, queue),
             Request::SessionRename(rename) => self.rename(out, now, &id, asked, &rename.title),
             Request::SessionFork(fork) => self.fork(out, now, &id, asked, &fork),
+            Request::AttachmentRead(read) => self.read_attachment(out, &id, asked, read),
             Request::SessionClose => {
                 if let Some(session) = self.sessions.get_mut(&id) {
                     session.closes.push(asked);
@@ -447,7 +470,8 @@ impl Router {
         self.finish_teardown(out, connection);
     }
 
-    fn prompt(
+    /// Hands a prompt to the agent; its images are kept.
+    pub(crate) fn prompt(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,

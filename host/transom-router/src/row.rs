@@ -9,6 +9,9 @@ use transom_harness::{
 
 use crate::sessions::Session;
 
+/// `origin` of a session that another has delegated (L-67).
+const SUBAGENT: &str = "subagent";
+
 /// One session in a list.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,6 +77,11 @@ pub(crate) struct Listing<'a> {
 }
 
 impl Row {
+    /// Whether nobody has delegated it; a fork is its own root.
+    pub(crate) fn is_root(&self) -> bool {
+        self.origin.as_deref() != Some(SUBAGENT)
+    }
+
     pub(crate) fn live(session: &Session) -> Row {
         let header = session.agent.header();
         Row {
@@ -85,7 +93,7 @@ impl Row {
             blank: session.agent.log().last_turn() == 0,
             cwd: header.cwd.clone(),
             parent_session_id: header.parent_session.as_ref().map(ToString::to_string),
-            origin: header.origin.map(|Origin::Subagent| "subagent".to_owned()),
+            origin: header.origin.map(|Origin::Subagent| SUBAGENT.to_owned()),
         }
     }
 

@@ -9,6 +9,7 @@ use transom_harness::{
     event::Event,
     jobs::JobRecord,
     ports::{Append, DelegationEvent, Page, ToolOutcome},
+    subagents::Toolset,
 };
 
 use crate::{
@@ -40,6 +41,8 @@ pub(crate) struct Session {
     /// The door through which it was opened; models are as that door maps them.
     pub(crate) door: Arc<str>,
     pub(crate) work: Work,
+    /// Which tools it has (L-67).
+    pub(crate) toolset: Toolset,
     pub(crate) stage: Stage,
     /// `session/added` has been shown.
     pub(crate) announced: bool,
@@ -55,7 +58,8 @@ pub(crate) struct Session {
     /// Waits for the whole tree below it.
     pub(crate) tree_waits: Vec<Asked>,
     pub(crate) closes: Vec<Asked>,
-    /// Requests that wait until it is known whether a directory exists; `None` while nobody looks.
+    /// Requests that wait until a disk has answered: whether a directory exists, whether images are kept. `None` while
+    /// nothing is asked of one.
     pub(crate) waiting: Option<Vec<(Asked, Request)>>,
 }
 
@@ -66,6 +70,11 @@ pub(crate) enum Work {
     None,
     /// It has not come to rest yet.
     UnderWay(RunId),
+    /// It outlives its task (L-72).
+    Kept {
+        /// Its parent has been told how it came to rest last (P-80).
+        settled: bool,
+    },
     /// Its outcome, to be told once the session has left (P-64).
     Done(RunId, DelegationEvent),
 }
@@ -94,6 +103,12 @@ impl Session {
     ) -> Session {
         agent.begin_life(life);
         let id = agent.id().clone();
+        let above = parent.map(|parent| parent.toolset.filters.clone()).unwrap_or_default();
+        let own = agent.descriptor().and_then(|own| own.tool_filter.clone());
+        let toolset = Toolset {
+            filters: above.into_iter().chain(own).collect(),
+            reports: agent.is_continuable(),
+        };
         let line = parent.map(|parent| parent.line.iter()).unwrap_or_default();
         Session {
             header: agent.header().to_json().into(),
@@ -104,6 +119,7 @@ impl Session {
             life,
             door,
             work,
+            toolset,
             stage: Stage::Live,
             announced: false,
             released: agent.log().next_seq(),
@@ -147,6 +163,9 @@ impl Router {
                 }
             }
             None => *self.by_door.entry(Arc::clone(&session.door)).or_default() += 1,
+        }
+        if session.toolset != Toolset::default() {
+            out.push(Effect::Equip { session: id.clone(), toolset: session.toolset.clone() });
         }
         self.sessions.insert(id.clone(), session);
         for event in stored {
@@ -257,6 +276,7 @@ impl Router {
             self.happened(out, now, id, happened);
         }
         self.run_rests(out, now, id);
+        self.child_rests(out, now, id);
         self.leave_behind_children(out, id);
         Some(result)
     }
@@ -273,7 +293,10 @@ impl Router {
             agent::Effect::Live(live) => self.live(out, id, live),
             agent::Effect::Assemble { token, route } => {
                 let door = self.door(id);
-                out.push(Effect::Assemble { door, session: id.clone(), token, route });
+                let agent = self.sessions.get(id).map(|session| &session.agent);
+                let cwd = agent.and_then(|agent| agent.cwd()).map(str::to_owned);
+                let root = agent.and_then(|agent| agent.root()).map(str::to_owned);
+                out.push(Effect::Assemble { door, session: id.clone(), token, route, cwd, root });
             }
             agent::Effect::PlanCalls { token, calls } => {
                 out.push(Effect::PlanCalls { session: id.clone(), token, calls });
@@ -281,8 +304,14 @@ impl Router {
             agent::Effect::Timer { token, after_ms } => {
                 out.push(Effect::Timer { session: id.clone(), token, after_ms });
             }
-            agent::Effect::CallModel { .. } | agent::Effect::RunTool { .. } => {
-                self.checkpoint(out, id, effect)
+            agent::Effect::CallModel { .. }
+            | agent::Effect::RunTool { .. }
+            | agent::Effect::AskHooks { .. }
+            | agent::Effect::Observe(_) => self.checkpoint(out, id, effect),
+            agent::Effect::StopHooks(token) => {
+                if !self.undefer(id, token) {
+                    out.push(Effect::StopHooks { session: id.clone(), token });
+                }
             }
             agent::Effect::StopModel(token) => {
                 if !self.undefer(id, token) {

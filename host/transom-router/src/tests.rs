@@ -1,8 +1,12 @@
 //! Stories of the router: what doors ask, what they are shown, and when.
 
 mod asks;
+mod children;
 mod delegations;
 mod forks;
+mod hooks;
+mod images;
+mod lines;
 mod places;
 mod questions;
 mod release_order;
@@ -19,20 +23,24 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use transom_frame::{ConnectionId, Frame, FrameKind, SessionId};
+use transom_frame::{ConnectionId, Failure, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
+    block::Block,
     chunk::{Chunk, Finish},
+    image::ImageLimits,
     permissions::{Access, Mode},
     ports::{
         Append, AskRefused, Commit, Delegation, DelegationEvent, Judgement, Page, RetryPolicy,
         Route, Served, StoreError, StoredSession, ToolOutcome, Wanted,
     },
+    subagents::{ChildRefused, Nature, Obeyed, Toolset},
 };
 
+use self::lines::{in_order, line};
 use crate::{
-    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Question, QuestionId, Reach, Router,
-    RunId,
+    Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Images, OrderId, Question,
+    QuestionId, Reach, Router, RunId,
 };
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
@@ -53,6 +61,8 @@ struct House {
     calls: Vec<(SessionId, transom_harness::agent::Token)>,
     tools: Vec<(SessionId, transom_harness::agent::Token)>,
     timers: Vec<(SessionId, transom_harness::agent::Token, u64)>,
+    /// What hooks are asked.
+    hooks: Vec<(SessionId, transom_harness::agent::Token)>,
     quiesced: Vec<(u64, Vec<String>)>,
     quiet: Option<Vec<String>>,
     /// What calls that are judged come to, in order; without any, they run.
@@ -70,8 +80,16 @@ struct House {
     leads: HashMap<String, String>,
     /// Calls that were judged: whose, where, and what its root is.
     judged: Vec<(SessionId, Option<String>, Option<String>)>,
+    /// Prompts whose images were to be kept: their blocks, and the bounds.
+    kept: Vec<(usize, ImageLimits)>,
+    /// Why no images are kept.
+    refuses: Option<Failure>,
     /// What delegations have come to.
     delegated: Vec<(RunId, DelegationEvent)>,
+    /// What orders have come to.
+    ordered: Vec<(OrderId, Result<Obeyed, ChildRefused>)>,
+    /// Which sessions were given tools of their own.
+    equipped: Vec<(SessionId, Toolset)>,
     /// What questions have come to.
     answers: Vec<(QuestionId, Result<String, AskRefused>)>,
     next: u64,
@@ -91,6 +109,7 @@ fn host() -> HostFacts {
         always_answered: false,
         ceiling: Mode::DangerFullAccess,
         workspaces: Vec::new(),
+        images: Images::AsTheyCame,
     }
 }
 
@@ -127,6 +146,7 @@ impl House {
             calls: Vec::new(),
             tools: Vec::new(),
             timers: Vec::new(),
+            hooks: Vec::new(),
             quiesced: Vec::new(),
             quiet: None,
             judgements: VecDeque::new(),
@@ -137,7 +157,11 @@ impl House {
             no_claims: false,
             leads: HashMap::new(),
             judged: Vec::new(),
+            kept: Vec::new(),
+            refuses: None,
             delegated: Vec::new(),
+            ordered: Vec::new(),
+            equipped: Vec::new(),
             answers: Vec::new(),
             next: 0,
         }
@@ -265,6 +289,17 @@ impl House {
                         let page = texts.skip(from as usize).take(limit as usize);
                         Answer::Events(Ok(page.map(|append| Arc::clone(&append.text)).collect()))
                     }
+                    Question::Keep { content, limits } => {
+                        self.kept.push((content.len(), limits));
+                        Answer::Kept(match &self.refuses {
+                            None => Ok(vec![Block::text("kept")]),
+                            Some(failure) => Err(failure.clone()),
+                        })
+                    }
+                    Question::Attachment { session, name, events } => Answer::Attachment(Ok(
+                        json!({ "session": session.as_str(), "name": name, "events": events })
+                            .to_string(),
+                    )),
                     Question::List => Answer::Listed(Ok(self.stored.clone())),
                     Question::Serve { .. } => Answer::Served(Ok(served())),
                     Question::Directory(path) => {
@@ -286,7 +321,6 @@ impl House {
                     served: Ok(served()),
                     tools: Arc::from(Vec::new()),
                     retry: RetryPolicy::default(),
-                    admitted: true,
                 };
                 Some(Event::Happened { session, happened: Happened::Assembled(token, assembly) })
             }
@@ -305,8 +339,25 @@ impl House {
                 let happened = Happened::Judged(token, judgement);
                 Some(Event::Happened { session, happened })
             }
+            Effect::AskHooks { session, token, ask } => {
+                self.deeds.push(format!("ask {} of {session}", ask.about.point()));
+                self.hooks.push((session, token));
+                None
+            }
+            Effect::StopHooks { session, .. } => self.did(format!("stop hooks of {session}")),
+            Effect::Observe(seen) => {
+                self.did(format!("show {} of {}", seen.about.point(), seen.session))
+            }
             Effect::Delegated { run, event } => {
                 self.delegated.push((run, event));
+                None
+            }
+            Effect::Ordered { order, result } => {
+                self.ordered.push((order, result));
+                None
+            }
+            Effect::Equip { session, toolset } => {
+                self.equipped.push((session, toolset));
                 None
             }
             Effect::Answer { question, answer } => {
@@ -417,6 +468,8 @@ impl House {
             description: "look".to_owned(),
             prompt: "look closely".to_owned(),
             access: Access::FULL,
+            directory: "/host".into(),
+            nature: Nature::default(),
         };
         self.happen(Event::Delegate { run: RunId(run), delegation });
     }
@@ -510,58 +563,5 @@ fn served() -> Served {
         reasoning_effort_is_default: false,
         context_window: None,
         images: false,
-    }
-}
-
-fn line(frame: &Frame) -> String {
-    let body: Value = serde_json::from_str(&frame.body).unwrap();
-    let session = frame.session.as_ref().map_or("", |session| session.as_str());
-    match frame.kind {
-        FrameKind::Notice if &*frame.name == "session/event" => {
-            format!("event {session} {} {}", body["seq"], body["type"].as_str().unwrap())
-        }
-        FrameKind::Notice if &*frame.name == "session/status" => {
-            format!("{} {session}", body["status"].as_str().unwrap())
-        }
-        FrameKind::Notice => {
-            let said = match &*frame.name {
-                "ask/opened" => body["kind"].as_str().unwrap().to_owned(),
-                "ask/closed" => body["outcome"].as_str().unwrap().to_owned(),
-                "subagent/finished" => body["stopReason"].as_str().unwrap().to_owned(),
-                "session/queue" => words(&body["items"], "placement"),
-                "session/jobs" => words(&body["jobs"], "status"),
-                _ => String::new(),
-            };
-            format!("{} {session} {said}", frame.name).trim_end().to_owned()
-        }
-        FrameKind::Reply => {
-            let receipt = body["receipt"].as_str().unwrap_or_default();
-            format!("reply {} {receipt}", frame.name).trim_end().to_owned()
-        }
-        FrameKind::Failure => {
-            format!(
-                "failure {} {}: {}",
-                frame.name,
-                body["code"].as_str().unwrap(),
-                body["message"].as_str().unwrap()
-            )
-        }
-        FrameKind::Request => format!("request {}", frame.name),
-    }
-}
-
-/// One member of each item of a list.
-fn words(list: &Value, member: &str) -> String {
-    let items = list.as_array().unwrap().iter();
-    let words: Vec<_> = items.map(|item| item[member].as_str().unwrap()).collect();
-    format!("[{}]", words.join(" "))
-}
-
-/// The lines stand in this order, whatever stands between them.
-#[track_caller]
-fn in_order(told: &str, lines: &[&str]) {
-    let mut rest = told.lines();
-    for line in lines {
-        assert!(rest.any(|told| told.ends_with(line)), "{line}: in its place of\n{told}");
     }
 }

@@ -40,7 +40,9 @@ use std::{
 };
 
 use transom_frame::SessionId;
-use transom_harness::ports::{Append, Commit, Page, Sink, Store, StoreError, StoredSession};
+use transom_harness::ports::{
+    Append, Attachment, Attachments, Commit, Page, Sink, Store, StoreError, StoredSession,
+};
 
 pub use reader::JsonlReader;
 
@@ -51,7 +53,7 @@ use self::{
     writer::Writer,
 };
 use crate::{
-    Attachment, Durability,
+    Durability, attachment,
     committing::{self, Committer},
     file,
 };
@@ -115,23 +117,6 @@ impl JsonlStore {
         self.sessions.end(id).map(|end| end.path).or_else(|| self.reader.path(id).ok().flatten())
     }
 
-    /// Keeps bytes under `sha256:<hex of their digest>`, with what they are, and returns that name.
-    /// Returns when they are durable.
-    pub fn keep_attachment_as(
-        &self,
-        bytes: &[u8],
-        media_type: Option<&str>,
-    ) -> Result<String, StoreError> {
-        self.check_open()?;
-        attachments::keep(&self.root, bytes, media_type)
-    }
-
-    /// The attachment of that name.
-    pub fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError> {
-        self.check_open()?;
-        self.reader.attachment(name)
-    }
-
     /// Writes a session in the canonical form; see [`JsonlReader::export`].
     pub fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError> {
         self.check_open()?;
@@ -150,6 +135,22 @@ impl JsonlStore {
 
     fn closed(&self) -> StoreError {
         StoreError::Io(format!("the store {:?} is closed", self.root))
+    }
+}
+
+impl Attachments for JsonlStore {
+    fn keep_attachment(
+        &self,
+        bytes: &[u8],
+        media_type: Option<&str>,
+    ) -> Result<String, StoreError> {
+        self.check_open()?;
+        attachments::keep(&self.root, bytes, media_type)
+    }
+
+    fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError> {
+        self.check_open()?;
+        attachment::verified(name, self.reader.attachment(name)?)
     }
 }
 
@@ -194,10 +195,6 @@ impl Store for JsonlStore {
     fn list(&self) -> Result<Vec<StoredSession>, StoreError> {
         self.check_open()?;
         self.reader.list_with(&self.sessions.all_stored())
-    }
-
-    fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError> {
-        self.keep_attachment_as(bytes, None)
     }
 
     /// Must not be called from the sink, whose thread it waits for.

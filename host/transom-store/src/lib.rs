@@ -31,7 +31,7 @@ mod schema;
 mod sqlite;
 mod writer;
 
-pub use attachment::{ATTACHMENT_BYTES_MAX, Attachment};
+pub use attachment::ATTACHMENT_BYTES_MAX;
 pub use jsonl::{JsonlOptions, JsonlReader, JsonlStore};
 pub use reader::{Reader, SqliteReader, open_read_only};
 pub use sqlite::{Durability, SqliteStore};

@@ -10,9 +10,9 @@ use std::{
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Row, params};
 use transom_frame::SessionId;
-use transom_harness::ports::{Page, StoreError, StoredSession};
+use transom_harness::ports::{Attachment, Page, StoreError, StoredSession};
 
-use crate::{Attachment, JsonlReader, canonical, file, schema};
+use crate::{JsonlReader, canonical, file, schema};
 
 /// A read-only view of a store, whichever it is.
 #[derive(Debug)]

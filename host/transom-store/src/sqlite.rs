@@ -9,15 +9,12 @@ use std::{
 };
 
 use transom_frame::SessionId;
-use transom_harness::ports::{Append, Commit, Page, Sink, Store, StoreError, StoredSession};
+use transom_harness::ports::{
+    Append, Attachment, Attachments, Commit, Page, Sink, Store, StoreError, StoredSession,
+};
 
 use crate::{
-    attachment::{self, Attachment},
-    claims::Claims,
-    committing::Committer,
-    file,
-    queue::Keep,
-    reader::SqliteReader,
+    attachment, claims::Claims, committing::Committer, file, queue::Keep, reader::SqliteReader,
     writer::Writer,
 };
 
@@ -92,9 +89,29 @@ impl SqliteStore {
         })
     }
 
-    /// Keeps bytes under `sha256:<hex of their digest>`, with what they are, and returns that name.
-    /// Returns when they are durable.
-    pub fn keep_attachment_as(
+    /// Writes a session as JSON lines; see [`SqliteReader::export`]. Other reads go on meanwhile.
+    pub fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError> {
+        self.with_reader(|_| Ok(()))?;
+        SqliteReader::beside_writer(&self.path)?.export(id, out)
+    }
+
+    fn with_reader<T>(
+        &self,
+        read: impl FnOnce(&SqliteReader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        match &*guard(&self.reader) {
+            Some(reader) => read(reader),
+            None => Err(self.closed()),
+        }
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::Io(format!("the store {:?} is closed", self.path))
+    }
+}
+
+impl Attachments for SqliteStore {
+    fn keep_attachment(
         &self,
         bytes: &[u8],
         media_type: Option<&str>,
@@ -118,29 +135,8 @@ impl SqliteStore {
         Ok(name)
     }
 
-    /// The attachment of that name.
-    pub fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError> {
-        self.with_reader(|reader| reader.attachment(name))
-    }
-
-    /// Writes a session as JSON lines; see [`SqliteReader::export`]. Other reads go on meanwhile.
-    pub fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError> {
-        self.with_reader(|_| Ok(()))?;
-        SqliteReader::beside_writer(&self.path)?.export(id, out)
-    }
-
-    fn with_reader<T>(
-        &self,
-        read: impl FnOnce(&SqliteReader) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        match &*guard(&self.reader) {
-            Some(reader) => read(reader),
-            None => Err(self.closed()),
-        }
-    }
-
-    fn closed(&self) -> StoreError {
-        StoreError::Io(format!("the store {:?} is closed", self.path))
+    fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError> {
+        attachment::verified(name, self.with_reader(|reader| reader.attachment(name))?)
     }
 }
 
@@ -168,10 +164,6 @@ impl Store for SqliteStore {
 
     fn list(&self) -> Result<Vec<StoredSession>, StoreError> {
         self.with_reader(SqliteReader::list)
-    }
-
-    fn keep_attachment(&self, bytes: &[u8]) -> Result<String, StoreError> {
-        self.keep_attachment_as(bytes, None)
     }
 
     /// Must not be called from the sink, whose thread it waits for.

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use transom_frame::SessionId;
 use transom_harness::ports::{Append, Commit, Page, Sink, Store, StoreError};
 
-use crate::{Attachment, Durability, JsonlOptions, JsonlStore, SqliteStore};
+use crate::{Durability, JsonlOptions, JsonlStore, SqliteStore};
 
 /// The stores there are, with their settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,6 @@ const KINDS: [Kind; 3] = [Kind::Sqlite, Kind::Jsonl, Kind::Lines];
 /// What every store offers beside the port.
 trait Stored: Store {
     fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError>;
-    fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError>;
-    fn keep_as(&self, bytes: &[u8], media_type: Option<&str>) -> Result<String, StoreError>;
 }
 
 macro_rules! stored {
@@ -47,12 +45,6 @@ macro_rules! stored {
         impl Stored for $store {
             fn export(&self, id: &SessionId, out: &mut dyn Write) -> Result<Option<u64>, StoreError> {
                 <$store>::export(self, id, out)
-            }
-            fn attachment(&self, name: &str) -> Result<Option<Attachment>, StoreError> {
-                <$store>::attachment(self, name)
-            }
-            fn keep_as(&self, bytes: &[u8], media_type: Option<&str>) -> Result<String, StoreError> {
-                self.keep_attachment_as(bytes, media_type)
             }
         }
     )*};

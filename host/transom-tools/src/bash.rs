@@ -18,9 +18,10 @@ use transom_process::{Exit, SpillDirectory, Spilled};
 
 use crate::{
     jobs::{End, Jobs, KILL_GRACE, Which, Work},
-    report::Report,
+    output::Output,
+    report::{self, Report},
     shell::{Finished, LaunchError, Line, Observers, Running, Shell, runner_failed, unavailable},
-    tool::{self, Call, Tool, ToolError, background, check_background, filled},
+    tool::{self, Call, Tool, ToolError, background, check_background, filled, given},
 };
 
 /// The longest argument that Linux passes on, without the zero at its end.
@@ -90,6 +91,10 @@ impl Tool for Bash {
         }
     }
 
+    fn output(&self) -> Output {
+        Output::as_text(report::schema(), report::text)
+    }
+
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
         passable(filled(arguments, "command")?)?;
         filled(arguments, "description")?;
@@ -123,8 +128,8 @@ impl Tool for Bash {
                     let label = line.command.clone();
                     let run = move |work| in_background(shell, line, work);
                     let job = jobs.start(&call, JobKind::Bash, &label, run)?;
-                    let text = format!("started background job {}", job.id);
-                    Ok(ToolOutcome { job: Some(job), ..ToolOutcome::text(text) })
+                    let value = json!({ "job": job.id });
+                    Ok(ToolOutcome { job: Some(job), ..given(value) })
                 }
                 None => in_foreground(&shell, &line, &call, timeout_ms).await,
             }
@@ -169,13 +174,14 @@ async fn in_foreground(
             return Err(error);
         }
     };
-    let mut running = launched.map_err(|error| match error {
-        LaunchError::Spawn(error) => ToolError::new(error.to_string()),
-        LaunchError::Unconfinable(_) if call.abort.is_set() || line.life.is_over() => {
-            ToolError::aborted()
+    let mut running = match launched {
+        Ok(running) => running,
+        Err(LaunchError::Spawn(error)) => return Err(ToolError::new(error.to_string())),
+        Err(LaunchError::Unconfinable(_)) if call.abort.is_set() || line.life.is_over() => {
+            return Err(ToolError::aborted());
         }
-        LaunchError::Unconfinable(why) => unconfinable(line.confined, &why),
-    })?;
+        Err(LaunchError::Unconfinable(why)) => return Ok(unconfinable(line.confined, &why)),
+    };
     // Whenever the abort comes, before this line or after, it is seen below.
     call.ticket.add_tree(&Handle::current(), running.tree());
     let timed_out_ms = tokio::select! {
@@ -192,10 +198,11 @@ async fn in_foreground(
         .filter_map(|Spilled { path, .. }| call.ticket.add_spill(path.clone()));
     remove(spills, evicted.collect()).await;
     if let Some(why) = failure {
-        return Err(unconfinable(line.confined, &why));
+        return Ok(unconfinable(line.confined, &why));
     }
     let denial = shell.denial(line.confined, exit, &stderr.tail);
-    Ok(ToolOutcome::text(Report { stdout, stderr, exit, timed_out_ms, denial }.text()))
+    let sandbox = line.confined.map(|mode| sandbox(shell, mode, denial.is_some()));
+    Ok(given(Report { stdout, stderr, exit, timed_out_ms, denial, sandbox }.value()))
 }
 
 /// Ends a command that is only just being started. What still comes after that is ended as it comes, by the spawner.
@@ -213,8 +220,20 @@ async fn remove(spills: SpillDirectory, files: Vec<PathBuf>) {
     }
 }
 
-fn unconfinable(confined: Option<Mode>, why: &str) -> ToolError {
-    unavailable(confined.unwrap_or(Mode::ReadOnly), why)
+/// The command did not run, and its value says so besides.
+fn unconfinable(confined: Option<Mode>, why: &str) -> ToolOutcome {
+    let mode = confined.unwrap_or(Mode::ReadOnly);
+    let value = Some(Box::new(report::runner_failed(mode.as_str())));
+    ToolOutcome { value, ..unavailable(mode, why).into() }
+}
+
+/// How a command was held back (P-59).
+fn sandbox(shell: &Shell, mode: Mode, denied: bool) -> Value {
+    let mut sandbox = json!({ "mode": mode.as_str(), "denied": denied });
+    if let (Some(enforcement), Some(members)) = (shell.enforcement(), sandbox.as_object_mut()) {
+        members.insert("enforcement".to_owned(), json!(enforcement));
+    }
+    sandbox
 }
 
 async fn in_background(shell: Arc<Shell>, mut line: Line, work: Work) -> End {

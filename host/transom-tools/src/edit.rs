@@ -5,7 +5,8 @@ use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     files::{self, Files, Verb, cannot, check_observed, replace, version},
-    tool::{Call, Running, Tool, ToolError, blocking, filled},
+    output::{Output, member},
+    tool::{Call, Running, Tool, ToolError, blocking, filled, given},
 };
 
 /// The tool.
@@ -50,6 +51,25 @@ impl Tool for Edit {
                 "required": ["file_path", "old_string", "new_string"]
             }),
         }
+    }
+
+    fn output(&self) -> Output {
+        let schema = json!({
+            "type": "object",
+            "properties": { "path": { "type": "string" }, "all": { "type": "boolean" } },
+            "required": ["path", "all"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, |value| {
+            let path = member(value, "path");
+            if value.get("all") == Some(&Value::Bool(true)) {
+                format!(
+                    "The file {path} has been updated. All occurrences were successfully replaced."
+                )
+            } else {
+                format!("The file {path} has been updated successfully.")
+            }
+        })
     }
 
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
@@ -109,16 +129,12 @@ fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     }
     replace(Verb::Edit, &path, &spot, &changed, Some(&metadata))?;
     call.ticket.observe(real, version(&changed));
-    Ok(ToolOutcome::text(if all {
-        format!("The file {shown} has been updated. All occurrences were successfully replaced.")
-    } else {
-        format!("The file {shown} has been updated successfully.")
-    }))
+    Ok(given(json!({ "path": shown.to_string(), "all": all })))
 }
 
 /// Whether every line ends as on Windows. The model is shown such lines without their `\r`, so it
 /// cannot be expected to write it.
-fn has_crlf_only(content: &[u8]) -> bool {
+pub(crate) fn has_crlf_only(content: &[u8]) -> bool {
     let mut previous = 0;
     let mut seen = false;
     for byte in content {
@@ -133,12 +149,12 @@ fn has_crlf_only(content: &[u8]) -> bool {
     seen
 }
 
-fn to_crlf(text: &str) -> String {
+pub(crate) fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
 /// Where a text stands, without overlaps. The file need not be UTF-8, and stays what it is.
-fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
+pub(crate) fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
     if let (Ok(content), Ok(old)) = (std::str::from_utf8(content), std::str::from_utf8(old)) {
         return content.match_indices(old).map(|(at, _)| at).collect();
     }
@@ -152,7 +168,7 @@ fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
     found
 }
 
-fn exchange(content: &[u8], places: &[usize], old_bytes: usize, new: &[u8]) -> Vec<u8> {
+pub(crate) fn exchange(content: &[u8], places: &[usize], old_bytes: usize, new: &[u8]) -> Vec<u8> {
     let mut changed = Vec::with_capacity(content.len() + places.len() * new.len());
     let mut from = 0;
     for at in places {

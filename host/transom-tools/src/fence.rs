@@ -121,11 +121,23 @@ impl Fence {
 
     /// What one call may touch, as the file system is now.
     pub(crate) fn bounds(&self, call: &Call) -> Result<Bounds, ToolError> {
-        let session = call.session.as_str();
-        let places = match self.places(session, &call.directory, call.root.as_deref()) {
+        let (directory, root) = (&call.directory, call.root.as_deref());
+        self.bounds_of(call.session.as_str(), directory, root, call.access.mode, call.confined)
+    }
+
+    /// The same of a session without a call. `confined` is the mode that holds changes back.
+    pub(crate) fn bounds_of(
+        &self,
+        session: &str,
+        directory: &Path,
+        root: Option<&Path>,
+        mode: Mode,
+        confined: Option<Mode>,
+    ) -> Result<Bounds, ToolError> {
+        let places = match self.places(session, directory, root) {
             Ok(places) => Ok(places),
             Err(error) => {
-                if call.confined.is_some() {
+                if confined.is_some() {
                     tracing::warn!(session, %error, "a session's workspace is no root");
                 }
                 // What is hidden does not depend on the workspace. But whoever has none changes nothing.
@@ -139,8 +151,8 @@ impl Fence {
         let places = places.map_err(|error| {
             ToolError::new(format!("what files may be used cannot be determined: {error}"))
         })?;
-        let marks = Marks::new(&places, call.access.mode);
-        Ok(Bounds { confined: call.confined, places, marks })
+        let marks = Marks::new(&places, mode);
+        Ok(Bounds { confined, places, marks })
     }
 }
 

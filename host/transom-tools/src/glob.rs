@@ -6,13 +6,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     files::Files,
+    output::Output,
     search::{Place, Skip},
-    tool::{Call, Running, Tool, ToolError, blocking},
+    tool::{Call, Running, Tool, ToolError, blocking, given},
 };
 
 /// Paths of one result (L-100).
@@ -56,6 +57,19 @@ impl Tool for Glob {
         }
     }
 
+    fn output(&self) -> Output {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "files": { "type": "array", "items": { "type": "string" } },
+                "found": { "type": "integer" }
+            },
+            "required": ["files", "found"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, text)
+    }
+
     fn timeout(&self) -> Option<Duration> {
         Some(self.timeout)
     }
@@ -89,17 +103,23 @@ fn glob(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     if call.abort.is_set() {
         return Err(ToolError::aborted());
     }
-    if found == 0 {
-        return Ok(ToolOutcome::text("No files found"));
-    }
     let paths = oldest.into_sorted_vec();
-    let mut lines: Vec<String> =
+    let files: Vec<_> =
         paths.iter().map(|(_, path)| place.show(path).display().to_string()).collect();
-    if found > SHOWN_MAX as u64 {
-        lines.push(String::new());
-        lines.push(format!(
-            "(Showing {SHOWN_MAX} of {found} files. Use a narrower pattern or path.)"
-        ));
+    Ok(given(json!({ "files": files, "found": found })))
+}
+
+fn text(value: &Value) -> String {
+    let files = value.get("files").and_then(Value::as_array).into_iter().flatten();
+    let mut lines: Vec<_> = files.filter_map(Value::as_str).map(str::to_owned).collect();
+    let found = value.get("found").and_then(Value::as_u64).unwrap_or_default();
+    if found == 0 {
+        return "No files found".to_owned();
     }
-    Ok(ToolOutcome::text(lines.join("\n")))
+    let shown = lines.len();
+    if found > shown as u64 {
+        lines.push(String::new());
+        lines.push(format!("(Showing {shown} of {found} files. Use a narrower pattern or path.)"));
+    }
+    lines.join("\n")
 }

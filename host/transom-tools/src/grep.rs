@@ -8,15 +8,16 @@ use std::{
 
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkMatch};
-use serde_json::json;
+use serde_json::{Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     abort::Abort,
     files::Files,
+    output::{Output, member},
     page::{PAGE_BYTES_MAX, cut_line},
     search::{Place, Skip},
-    tool::{Call, Running, Tool, ToolError, blocking},
+    tool::{Call, Running, Tool, ToolError, blocking, given},
 };
 
 /// Lines of one result (L-100).
@@ -72,6 +73,20 @@ impl Tool for Grep {
         }
     }
 
+    fn output(&self) -> Output {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "matches": { "type": "integer" },
+                "shown": { "type": "integer" },
+                "text": { "type": "string" }
+            },
+            "required": ["matches", "shown", "text"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, report)
+    }
+
     fn timeout(&self) -> Option<Duration> {
         Some(self.timeout)
     }
@@ -121,7 +136,8 @@ fn grep(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     if call.abort.is_set() {
         return Err(ToolError::aborted());
     }
-    Ok(ToolOutcome::text(found.report()))
+    let Found { matches, shown, text, .. } = found;
+    Ok(given(json!({ "matches": matches, "shown": shown, "text": text })))
 }
 
 fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
@@ -133,18 +149,17 @@ fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
     builder.build(pattern).map_err(|error| ToolError::new(format!("invalid pattern: {error}")))
 }
 
-impl Found {
-    fn report(self) -> String {
-        let Found { matches, shown, text, .. } = self;
-        match matches {
-            0 => "No matches found".to_owned(),
-            1 if shown == 1 => format!("Found 1 match\n{text}"),
-            _ if shown == matches => format!("Found {matches} matches\n{text}"),
-            _ => format!(
-                "Found {shown} of {matches} matches\n(The rest is left out. Use a narrower pattern, path or \
-                 include to see it.)\n{text}"
-            ),
-        }
+fn report(value: &Value) -> String {
+    let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (matches, shown, text) = (number("matches"), number("shown"), member(value, "text"));
+    match matches {
+        0 => "No matches found".to_owned(),
+        1 if shown == 1 => format!("Found 1 match\n{text}"),
+        _ if shown == matches => format!("Found {matches} matches\n{text}"),
+        _ => format!(
+            "Found {shown} of {matches} matches\n(The rest is left out. Use a narrower pattern, path or \
+             include to see it.)\n{text}"
+        ),
     }
 }
 

@@ -71,6 +71,8 @@ pub(crate) enum Subject {
     Command,
     /// A change made by a file tool.
     Operation,
+    /// The same by a tool whose schema has no way to ask for a wider mode (P-18).
+    FixedOperation,
 }
 
 /// Arguments by which a call asks for more than its session may do (P-18).
@@ -92,7 +94,16 @@ impl Subject {
         match tool {
             "bash" => Some(Subject::Command),
             "edit" | "write" => Some(Subject::Operation),
+            "str_replace_editor" => Some(Subject::FixedOperation),
             _ => None,
+        }
+    }
+
+    /// Whether a call can ask for a wider mode.
+    pub(crate) fn can_ask_for_more(self) -> bool {
+        match self {
+            Subject::Command | Subject::Operation => true,
+            Subject::FixedOperation => false,
         }
     }
 
@@ -100,14 +111,14 @@ impl Subject {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Subject::Command => "command",
-            Subject::Operation => "operation",
+            Subject::Operation | Subject::FixedOperation => "operation",
         }
     }
 
     fn executor(self) -> &'static str {
         match self {
             Subject::Command => "executor",
-            Subject::Operation => "filesystem",
+            Subject::Operation | Subject::FixedOperation => "filesystem",
         }
     }
 }
@@ -117,7 +128,7 @@ impl Permissions {
     pub(crate) fn confines(&self, subject: Subject) -> bool {
         match subject {
             Subject::Command => self.confines_shell,
-            Subject::Operation => self.confines_files,
+            Subject::Operation | Subject::FixedOperation => self.confines_files,
         }
     }
 
@@ -211,7 +222,8 @@ impl Permissions {
 
     /// Rows 1 to 6 of P-19; row 7 cannot be, every call has an agent.
     fn escalation<'a>(&self, call: &Candidate<'a>) -> Result<Option<Escalation<'a>>, String> {
-        let Some(subject) = call.subject else { return Ok(None) };
+        let subject = call.subject.filter(|subject| subject.can_ask_for_more());
+        let Some(subject) = subject else { return Ok(None) };
         let target = call.arguments.get("sandbox_permissions");
         let justification = call.arguments.get("justification");
         let (target, justification) = match (target, justification) {

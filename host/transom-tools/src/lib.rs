@@ -5,24 +5,31 @@
 
 mod abort;
 mod bash;
+mod child_tools;
 mod edit;
+mod editor;
 mod fence;
 mod files;
 mod glob;
 mod grep;
+mod hooks;
 mod job_tools;
 mod jobs;
 mod judge;
 mod options;
+mod output;
 mod page;
+mod providers;
 mod question;
 mod read;
+mod read_image;
 mod registry;
 mod report;
 mod schema;
 mod search;
 mod sessions;
 mod shell;
+mod skill;
 mod subagent;
 #[cfg(test)]
 mod tests;
@@ -33,10 +40,13 @@ mod write;
 pub use crate::{
     abort::Abort,
     fence::Fence,
+    hooks::{HookEvent, HookProgram, ProgramHooks},
     job_tools::{JOBS_PROMPT, JOBS_PROMPT_ORDER},
     jobs::KillError,
     judge::{Explanation, Permissions},
-    options::{BUILT_IN, JobLimits, JobSink, Options, SessionLog},
+    options::{BUILT_IN, Delegating, JobLimits, JobSink, Options, SessionLog, SubagentKind},
+    output::Output,
+    providers::{IN_PROCESS, ProviderError, Providers},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},
     tool::{Call, Running, Tool, ToolError},

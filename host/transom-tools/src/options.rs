@@ -6,23 +6,30 @@ use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
     jobs::JobChange,
-    ports::{Questions, Subagents},
+    ports::{Attachments, Children, Questions},
+    subagents::Nature,
 };
 use transom_process::{Confinement, Confiner, Spawner, SpillLimits};
 
-use crate::judge::Permissions;
+use crate::{judge::Permissions, providers::Providers};
 
 /// The names of the built-in tools.
-pub const BUILT_IN: [&str; 12] = [
+pub const BUILT_IN: [&str; 18] = [
     "ask_user_question",
     "bash",
     "edit",
     "glob",
     "grep",
+    "interrupt_agent",
     "job_kill",
     "job_list",
     "job_output",
+    "list_agents",
     "read",
+    "read_image",
+    "send_message",
+    "skill",
+    "str_replace_editor",
     "subagent",
     "todo_write",
     "write",
@@ -52,6 +59,28 @@ impl Default for JobLimits {
     fn default() -> JobLimits {
         JobLimits { session_max: 10, host_max: 256, ended_max: 100 }
     }
+}
+
+/// What the tool `subagent` offers (L-67, L-71).
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Delegating {
+    /// A child of no kind outlives its task and takes further messages, unless a call waits for it (L-72).
+    pub continuable: bool,
+    /// The kinds of children that a call may name, in the order in which the model is told of them.
+    pub kinds: Vec<SubagentKind>,
+}
+
+/// Children of a name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SubagentKind {
+    /// As a call gives it.
+    pub name: String,
+    /// For the model: when to use it.
+    pub description: String,
+    /// Who runs them.
+    pub provider: String,
+    /// What they are made with.
+    pub nature: Nature,
 }
 
 /// How the built-in tools are set up.
@@ -91,12 +120,20 @@ pub struct Options {
     pub jobs: Option<JobLimits>,
     /// Hears of every change of a job, after the result of the call that began it.
     pub job_sink: Option<JobSink>,
-    /// Runs delegations; `subagent` needs it.
-    pub subagents: Option<Arc<dyn Subagents>>,
+    /// Who runs delegations; `subagent` needs them.
+    pub subagents: Option<Providers>,
+    /// What `subagent` may ask of them.
+    pub delegation: Delegating,
+    /// Carries words between sessions and the children that they keep; the tools for it need it.
+    pub children: Option<Arc<dyn Children>>,
     /// Puts questions to people; `ask_user_question` needs it.
     pub questions: Option<Arc<dyn Questions>>,
     /// Where a session's log is.
     pub session_log: Option<SessionLog>,
+    /// Keeps images; `read_image` needs it.
+    pub attachments: Option<Arc<dyn Attachments>>,
+    /// Directories of skills that are the user's own, beside those of the workspace; absolute.
+    pub skills: Vec<PathBuf>,
 }
 
 impl Options {
@@ -127,8 +164,12 @@ impl Options {
             jobs: None,
             job_sink: None,
             subagents: None,
+            delegation: Delegating::default(),
+            children: None,
             questions: None,
             session_log: None,
+            attachments: None,
+            skills: Vec::new(),
         }
     }
 }

@@ -5,8 +5,9 @@ use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     files::{self, Files, Verb, cannot, envelope, refused},
-    page::{self, LINES_MAX, Page, PageError},
-    tool::{Call, Running, Tool, ToolError, blocking},
+    output::{Output, member},
+    page::{self, LINES_MAX, PageError},
+    tool::{Call, Running, Tool, ToolError, blocking, given},
 };
 
 /// The tool.
@@ -49,6 +50,22 @@ impl Tool for Read {
         }
     }
 
+    fn output(&self) -> Output {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "path": { "type": "string" },
+                "first": { "type": "integer" },
+                "lines": { "type": "array", "items": { "type": "string" } },
+                "total": { "type": "integer" },
+                "capped": { "type": "boolean" }
+            },
+            "required": ["path", "first", "lines", "total", "capped"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, text)
+    }
+
     fn is_parallel(&self, _arguments: &Map<String, Value>) -> bool {
         true
     }
@@ -81,19 +98,33 @@ fn read(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     }
     call.ticket.observe(real, page.version);
 
-    let mut content = page.lines.join("\n");
-    if !page.lines.is_empty() {
-        content.push_str("\n\n");
-    }
-    content.push_str(&footer(&page, first));
-    Ok(ToolOutcome::text(envelope(&path, &content)))
+    Ok(given(json!({
+        "path": path.display().to_string(),
+        "first": first,
+        "lines": page.lines,
+        "total": page.total,
+        "capped": page.is_capped,
+    })))
 }
 
-fn footer(page: &Page, first: u64) -> String {
-    let total = page.total;
-    let next = first + page.lines.len() as u64;
-    let last = next - 1;
-    if page.is_capped {
+fn text(value: &Value) -> String {
+    let lines: Vec<_> =
+        value.get("lines").and_then(Value::as_array).into_iter().flatten().collect();
+    let shown: Vec<_> = lines.iter().filter_map(|line| line.as_str()).collect();
+    let mut content = shown.join("\n");
+    if !shown.is_empty() {
+        content.push_str("\n\n");
+    }
+    content.push_str(&footer(value, lines.len() as u64));
+    envelope(member(value, "path").as_ref(), &content)
+}
+
+fn footer(value: &Value, count: u64) -> String {
+    let number = |name: &str| value.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let (first, total) = (number("first"), number("total"));
+    let next = first.saturating_add(count);
+    let last = next.saturating_sub(1);
+    if value.get("capped") == Some(&Value::Bool(true)) {
         format!("(Output capped. Showing lines {first}-{last}. Use offset={next} to continue.)")
     } else if last < total {
         format!("(Showing lines {first}-{last} of {total}. Use offset={next} to continue.)")

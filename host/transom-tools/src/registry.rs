@@ -2,6 +2,7 @@
 //! The course of a call that has begun is `registry/course.rs`; results go where the caller says.
 
 mod course;
+mod scopes;
 mod setup;
 
 use std::{
@@ -16,18 +17,22 @@ use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
     permissions::rules::ToolKind,
-    ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
+    ports::{Asker, Children, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
+    subagents::Toolset,
 };
 use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
 
-use self::course::bounded;
+use self::scopes::{Scopes, subject};
 pub use self::setup::RegistryError;
 use crate::{
     abort::AbortSource,
+    child_tools::{ChildTool, What},
     fence::Fence,
     jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
     options::JobLimits,
+    output::Output,
+    read_image::Sight,
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
     shell::Shell,
@@ -39,6 +44,9 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Kept for a tool that runs tools.
 const RESERVED: &str = "run_code";
+
+/// The tool whose description differs from session to session.
+const LOCAL: &str = "skill";
 
 /// Between `SIGTERM` and `SIGKILL` of what commands have left behind, when their session is gone (decision 33).
 const LEFT_GRACE: Duration = Duration::from_millis(300);
@@ -60,8 +68,12 @@ struct Shared {
     drain: Duration,
     shell: Arc<Shell>,
     jobs: Option<Jobs>,
+    sight: Sight,
     permissions: RwLock<Arc<Permissions>>,
     tools: RwLock<Table>,
+    scopes: Scopes,
+    /// How children that live on reach their parents.
+    children: Option<Arc<dyn Children>>,
 }
 
 #[derive(Default)]
@@ -79,6 +91,7 @@ struct Entry {
     subject: Option<Subject>,
     /// As the model is told of them.
     parameters: Arc<Value>,
+    output: Output,
 }
 
 impl Registry {
@@ -88,6 +101,18 @@ impl Registry {
     }
 
     fn add(&self, tool: Arc<dyn Tool>, built_in: bool) -> Result<(), RegistryError> {
+        let entry = self.entry(tool, built_in)?;
+        let mut table = self.shared.tools.write().unwrap_or_else(PoisonError::into_inner);
+        if table.entries.contains_key(&entry.name) {
+            return Err(RegistryError::Duplicate(entry.name));
+        }
+        table.entries.insert(entry.name.clone(), entry);
+        table.describe(&self.permissions());
+        Ok(())
+    }
+
+    /// A tool that may have its name and its schema.
+    fn entry(&self, tool: Arc<dyn Tool>, built_in: bool) -> Result<Entry, RegistryError> {
         let spec = tool.spec();
         let name = spec.name;
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
@@ -100,20 +125,18 @@ impl Registry {
         if let Some(found) = unsupported(&spec.parameters) {
             return Err(RegistryError::UnsupportedSchema { name, found });
         }
-        let mut table = self.shared.tools.write().unwrap_or_else(PoisonError::into_inner);
-        if table.entries.contains_key(&name) {
-            return Err(RegistryError::Duplicate(name));
+        let output = tool.output();
+        if let Some(found) = unsupported(output.schema()) {
+            return Err(RegistryError::UnsupportedOutput { name, found });
         }
-        let entry = Entry {
+        Ok(Entry {
             kind: if built_in { ToolKind::BuiltIn } else { tool.kind() },
-            subject: Subject::of(&name).filter(|_| built_in),
+            subject: subject(&name, built_in),
             tool,
-            name: name.clone(),
+            name,
             parameters: Arc::default(),
-        };
-        table.entries.insert(name, entry);
-        table.describe(&self.permissions());
-        Ok(())
+            output,
+        })
     }
 
     /// Replaces what the operator allows; it counts from the next call on (P-32).
@@ -141,19 +164,33 @@ impl Registry {
     /// What would become of a call, and by which rule, without running anything (P-33). Reads the file system.
     pub fn explain(&self, call: &ToolCall) -> Explanation {
         let permissions = self.permissions();
-        match self.valid(&call.name, &call.arguments) {
+        match self.valid(&call.session, &call.name, &call.arguments) {
             Ok((entry, arguments)) => self.weigh(&permissions, call, Some(&entry), &arguments),
             Err(error) => {
                 let arguments = match decode(&call.arguments) {
                     Value::Object(arguments) => arguments,
                     _ => Map::new(),
                 };
-                let entry = self.find(&call.name);
+                let entry = self.find_for(&call.session, &call.name);
                 let judgement = Judgement::Refuse(error.into());
                 let explained = self.weigh(&permissions, call, entry.as_ref(), &arguments);
                 Explanation { judgement, ..explained }
             }
         }
+    }
+
+    /// What a result of a session's tool would be that gives this value; an error says why it gives none such (L-56).
+    pub fn render(&self, session: &SessionId, name: &str, value: Value) -> ToolOutcome {
+        self.output_of(session, name).of_value(name, value)
+    }
+
+    /// Where calls run, and the directory of sessions that have none of their own.
+    pub(crate) fn place(&self) -> (Handle, PathBuf) {
+        (self.shared.runtime.clone(), self.shared.directory.clone())
+    }
+
+    fn output_of(&self, session: &SessionId, name: &str) -> Output {
+        self.find_for(session, name).map_or_else(Output::text, |entry| entry.output)
     }
 
     /// Asks a background job to end, on the operator's behalf: the model will be told (P-82).
@@ -170,6 +207,11 @@ impl Registry {
     }
 
     /// How many sessions are remembered, and how many of them for their jobs.
+    #[cfg(test)]
+    pub(crate) fn scopes(&self) -> usize {
+        self.shared.scopes.count()
+    }
+
     #[cfg(test)]
     pub(crate) fn remembered(&self) -> (usize, usize) {
         (self.shared.sessions.count(), self.shared.jobs.as_ref().map_or(0, Jobs::sessions))
@@ -215,7 +257,8 @@ impl Table {
     fn describe(&mut self, permissions: &Permissions) {
         let specs = self.entries.values_mut().map(|entry| {
             let mut spec = entry.tool.spec();
-            if let Some(subject) = entry.subject.filter(|subject| permissions.confines(*subject)) {
+            let subject = entry.subject.filter(|subject| subject.can_ask_for_more());
+            if let Some(subject) = subject.filter(|subject| permissions.confines(*subject)) {
                 escalatable(&mut spec.parameters, subject);
                 if subject == Subject::Command {
                     spec.description.push_str(ESCALATION_GUIDE);
@@ -230,12 +273,40 @@ impl Table {
 }
 
 impl Tools for Registry {
-    fn specs(&self) -> Arc<[ToolSpec]> {
-        self.shared.tools.read().unwrap_or_else(PoisonError::into_inner).specs.clone()
+    fn equip(&self, session: &SessionId, toolset: Toolset) {
+        let reports = self.shared.children.clone().filter(|_| toolset.reports);
+        self.confine_to(session, toolset);
+        if let Some(children) = reports {
+            let tool = Arc::new(ChildTool { children, what: What::Report });
+            // Whoever has given the session a `report` of its own means that one.
+            let _ = self.register_for(session, tool);
+        }
     }
 
-    fn is_parallel(&self, name: &str, arguments: &str) -> bool {
-        let Some(entry) = self.find(name) else { return false };
+    fn specs(&self, session: &SessionId) -> Arc<[ToolSpec]> {
+        self.scoped_specs(session)
+    }
+
+    fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
+        self.shared.sight.note(&asker.session, asker.images);
+        let specs = self.scoped_specs(&asker.session);
+        let Some(entry) = self.find_for(&asker.session, LOCAL) else { return specs };
+        let Some(addition) = entry.tool.addition(asker) else { return specs };
+        let each = specs.iter().cloned().map(|mut spec| {
+            if spec.name == LOCAL {
+                spec.description.push_str(&addition);
+            }
+            spec
+        });
+        each.collect()
+    }
+
+    fn specs_need_disk(&self) -> bool {
+        self.find(LOCAL).is_some()
+    }
+
+    fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {
+        let Some(entry) = self.find_for(session, name) else { return false };
         match decode(arguments) {
             Value::Object(members) => {
                 let arguments = Value::Object(members);
@@ -249,7 +320,7 @@ impl Tools for Registry {
     }
 
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>) {
-        let (entry, arguments) = match self.valid(&call.name, &call.arguments) {
+        let (entry, arguments) = match self.valid(&call.session, &call.name, &call.arguments) {
             Ok(valid) => valid,
             Err(error) => return sink(Judgement::Refuse(error.into())),
         };
@@ -284,7 +355,7 @@ impl Tools for Registry {
             let outcome =
                 registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
             let job = outcome.job.as_ref().map(|job| job.id.clone());
-            sink(bounded(outcome));
+            sink(outcome);
             // Only now is the job somebody's, so that its end is never told before its beginning.
             if let (Some(jobs), Some(job)) = (&registry.shared.jobs, job) {
                 jobs.release(&session, &job);
@@ -293,8 +364,14 @@ impl Tools for Registry {
         stop
     }
 
+    fn finish(&self, session: &SessionId, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        self.output_of(session, name).finish(outcome)
+    }
+
     fn forget(&self, session: &SessionId) {
         let shared = &self.shared;
+        shared.sight.forget(session);
+        shared.scopes.forget(session);
         let forgotten = shared.sessions.forget(session);
         // The name is free from here on: a session that comes back at once has a directory of its own. Before the jobs,
         // so that a call that is only just starting one sees that it is late, or its job is seen.
@@ -337,7 +414,14 @@ impl Tools for Registry {
     }
 }
 
-struct Stopper(AbortSource);
+/// Ends what an abort ends.
+pub(crate) struct Stopper(AbortSource);
+
+impl Stopper {
+    pub(crate) fn new(source: AbortSource) -> Stopper {
+        Stopper(source)
+    }
+}
 
 impl Stop for Stopper {
     fn stop(&self) {

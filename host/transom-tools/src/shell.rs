@@ -12,8 +12,8 @@ use tokio::{runtime::Handle, time::timeout};
 use transom_frame::SessionId;
 use transom_harness::permissions::Mode;
 use transom_process::{
-    Capture, Captured, Command, Confined, Confiner, Ending, Exit, Mark, Observer, Places, Process,
-    Profile, SpawnError, Spawner, SpillDirectory, Tree, Verdict, Width,
+    Capture, Captured, Command, Confined, Confiner, Ending, Enforcement, Exit, Mark, Observer,
+    Places, Process, Profile, SpawnError, Spawner, SpillDirectory, Tree, Verdict, Width,
 };
 
 use crate::{
@@ -117,6 +117,11 @@ impl Shell {
 
     fn confiner(&self) -> Option<Confiner> {
         self.confiner.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How much of what confines is there (P-58).
+    pub(crate) fn enforcement(&self) -> Option<Enforcement> {
+        self.confiner().map(|confiner| confiner.report().enforcement)
     }
 
     /// Why no command of a session can be confined under a mode, if none can (P-60). Reads the file system.

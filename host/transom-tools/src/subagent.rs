@@ -5,26 +5,74 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
+use transom_frame::SessionId;
 use transom_harness::{
     block::Block,
     jobs::{JobKind, JobStatus},
     ports::{Delegation, DelegationEvent, Stop, Subagents, ToolOutcome, ToolSpec},
+    subagents::Nature,
 };
 
 use crate::{
     jobs::{End, Jobs, Work},
+    options::Delegating,
+    providers::{IN_PROCESS, Providers, SUBAGENT_ERROR},
+    schema::{Root, violations},
     tool::{Call, Running, Tool, ToolError, background, check_background},
 };
 
 /// The tool.
 pub(crate) struct Subagent {
-    subagents: Arc<dyn Subagents>,
+    providers: Providers,
+    delegating: Arc<Delegating>,
     jobs: Option<Jobs>,
 }
 
 impl Subagent {
-    pub(crate) fn new(subagents: Arc<dyn Subagents>, jobs: Option<Jobs>) -> Subagent {
-        Subagent { subagents, jobs }
+    pub(crate) fn new(
+        providers: Providers,
+        delegating: Delegating,
+        jobs: Option<Jobs>,
+    ) -> Subagent {
+        Subagent { providers, delegating: Arc::new(delegating), jobs }
+    }
+
+    /// Whether a call may say that it does not wait, or that it does.
+    fn has_background(&self) -> bool {
+        self.jobs.is_some() || self.delegating.keeps_any()
+    }
+}
+
+impl Delegating {
+    /// Whether a child may outlive its task.
+    pub fn keeps_any(&self) -> bool {
+        self.continuable || self.kinds.iter().any(|kind| kind.nature.continuable)
+    }
+
+    /// Adds the argument that names a kind, where there are kinds.
+    fn describe(&self, parameters: &mut Value) {
+        let properties = parameters.get_mut("properties").and_then(Value::as_object_mut);
+        let Some(properties) = properties.filter(|_| !self.kinds.is_empty()) else { return };
+        let names: Vec<_> = self.kinds.iter().map(|kind| &kind.name).collect();
+        let list = self.kinds.iter().map(|kind| format!("{}: {}", kind.name, kind.description));
+        let description = format!(
+            "Which kind of agent; without it, one like you. {}",
+            list.collect::<Vec<_>>().join(" ")
+        );
+        let kind = json!({ "type": "string", "enum": names, "description": description });
+        properties.insert("kind".to_owned(), kind);
+    }
+
+    /// The provider of the children that a call asks for, and what they are.
+    fn wanted(&self, kind: Option<&str>) -> (String, Nature) {
+        let named = self.kinds.iter().find(|known| Some(known.name.as_str()) == kind);
+        match named {
+            Some(kind) => (kind.provider.clone(), kind.nature.clone()),
+            None => {
+                let nature = Nature { continuable: self.continuable, ..Nature::default() };
+                (IN_PROCESS.to_owned(), nature)
+            }
+        }
     }
 }
 
@@ -44,7 +92,20 @@ impl Tool for Subagent {
             },
             "required": ["description", "prompt"]
         });
-        if self.jobs.is_some() {
+        self.delegating.describe(&mut parameters);
+        if self.delegating.continuable {
+            background(
+                &mut parameters,
+                "Left out or true: return at once; the agent has an id, you will be told when it comes to rest, and it \
+                 takes further messages. False: wait for its last words, with which it ends.",
+            );
+        } else if self.delegating.keeps_any() {
+            background(
+                &mut parameters,
+                "True: return at once and let the task run on; you will be told of its end. Kinds that take further \
+                 messages do so unless this is false.",
+            );
+        } else if self.has_background() {
             background(
                 &mut parameters,
                 "Return at once and let the task run on as a job; you will be told of its end.",
@@ -68,18 +129,30 @@ impl Tool for Subagent {
         for name in ["description", "prompt"] {
             crate::tool::filled(arguments, name)?;
         }
-        check_background(arguments, self.jobs.is_some())
+        check_background(arguments, self.has_background())
     }
 
     fn run(&self, call: Call) -> Running {
-        let (subagents, jobs) = (self.subagents.clone(), self.jobs.clone());
+        let (providers, delegating, jobs) =
+            (self.providers.clone(), Arc::clone(&self.delegating), self.jobs.clone());
         Box::pin(async move {
+            let (provider, mut nature) = delegating.wanted(call.optional_text("kind"));
+            // What takes messages is not waited for, and what is waited for takes none.
+            let background = call.arguments.get("run_in_background").and_then(Value::as_bool);
+            nature.continuable &= background != Some(false);
             let delegation = Delegation {
                 parent: call.session.clone(),
                 description: call.filled_text("description")?.to_owned(),
                 prompt: call.filled_text("prompt")?.to_owned(),
                 access: call.access,
+                directory: call.directory.clone(),
+                nature,
             };
+            let subagents = providers.find(&provider, &delegation)?;
+            if delegation.nature.continuable {
+                return kept(&*subagents, delegation, &call).await;
+            }
+            check_background(&call.arguments, jobs.is_some())?;
             match jobs.filter(|_| call.flag("run_in_background")) {
                 Some(jobs) => {
                     let label = delegation.description.clone();
@@ -94,6 +167,28 @@ impl Tool for Subagent {
     }
 }
 
+/// The child lives on: the call only learns its id.
+async fn kept(
+    subagents: &dyn Subagents,
+    delegation: Delegation,
+    call: &Call,
+) -> Result<ToolOutcome, ToolError> {
+    let mut run = Run::start(subagents, delegation);
+    let last = tokio::select! {
+        biased;
+        last = run.last() => last,
+        () = call.abort.set() => {
+            run.stop();
+            run.last().await
+        }
+    };
+    match last {
+        Last::Kept(child) => Ok(ToolOutcome::text(format!("started subagent {child}"))),
+        Last::Refused(message) => Err(ToolError::new(message)),
+        Last::Ended { stop_reason, output } => finished(&stop_reason, &text(&output), None),
+    }
+}
+
 async fn in_foreground(
     subagents: &dyn Subagents,
     delegation: Delegation,
@@ -102,6 +197,7 @@ async fn in_foreground(
     if call.abort.is_set() {
         return Err(ToolError::aborted());
     }
+    let schema = delegation.nature.output_schema.clone();
     let mut run = Run::start(subagents, delegation);
     let last = tokio::select! {
         biased;
@@ -114,12 +210,20 @@ async fn in_foreground(
     };
     match last {
         Last::Refused(message) => Err(ToolError::new(message)),
-        Last::Ended { stop_reason, output } => finished(&stop_reason, &text(&output)),
+        Last::Ended { stop_reason, output } => {
+            finished(&stop_reason, &text(&output), schema.as_ref())
+        }
+        Last::Kept(child) => Ok(ToolOutcome::text(format!("started subagent {child}"))),
     }
 }
 
-fn finished(stop_reason: &str, text: &str) -> Result<ToolOutcome, ToolError> {
+fn finished(
+    stop_reason: &str,
+    text: &str,
+    schema: Option<&Value>,
+) -> Result<ToolOutcome, ToolError> {
     let failure = match stop_reason {
+        "completed" if schema.is_some() => return structured(text, schema).map(ToolOutcome::text),
         "completed" if text.is_empty() => return Ok(ToolOutcome::text("(no output)")),
         "completed" => return Ok(ToolOutcome::text(text)),
         "aborted" => "subagent run was cancelled",
@@ -134,8 +238,29 @@ fn finished(stop_reason: &str, text: &str) -> Result<ToolOutcome, ToolError> {
     }))
 }
 
+/// The last words of a child that had to give a certain JSON value, in compact form (L-67).
+fn structured(text: &str, schema: Option<&Value>) -> Result<String, ToolError> {
+    let Some(schema) = schema else { return Ok(text.to_owned()) };
+    let invalid = |why: &str| {
+        let message = format!("subagent run gave no valid output: {why}");
+        let message = match text.is_empty() {
+            true => message,
+            false => format!("{message}\nIts last words:\n{text}"),
+        };
+        ToolError::coded(message, SUBAGENT_ERROR, "INVALID_OUTPUT")
+    };
+    let value: Value = serde_json::from_str(text.trim())
+        .map_err(|error| invalid(&format!("its last words are no JSON ({error})")))?;
+    let found = violations(schema, &value, Root::Value);
+    match found.is_empty() {
+        true => Ok(value.to_string()),
+        false => Err(invalid(&found.join("; "))),
+    }
+}
+
 /// A start that fails is a failed job (P-70).
 async fn in_background(subagents: Arc<dyn Subagents>, delegation: Delegation, work: Work) -> End {
+    let schema = delegation.nature.output_schema.clone();
     let mut run = Run::start(&*subagents, delegation);
     let last = tokio::select! {
         biased;
@@ -148,20 +273,29 @@ async fn in_background(subagents: Arc<dyn Subagents>, delegation: Delegation, wo
     match last {
         Last::Refused(message) => End::failed(message),
         Last::Ended { stop_reason, output } => match stop_reason.as_str() {
-            "completed" => {
-                work.output.say_last(text(&output));
-                End { status: JobStatus::Completed, detail: None }
-            }
+            "completed" => match structured(&text(&output), schema.as_ref()) {
+                Ok(text) => {
+                    work.output.say_last(text);
+                    End { status: JobStatus::Completed, detail: None }
+                }
+                Err(error) => End::failed(error.message),
+            },
             "aborted" => End { status: JobStatus::Killed, detail: None },
             other => End::failed(other),
         },
+        Last::Kept(_) => End { status: JobStatus::Completed, detail: None },
     }
 }
 
 /// How a run came out.
 enum Last {
+    /// It lives on.
+    Kept(SessionId),
     Refused(String),
-    Ended { stop_reason: String, output: Vec<Block> },
+    Ended {
+        stop_reason: String,
+        output: Vec<Block>,
+    },
 }
 
 /// A delegation under way. Dropping it ends it.
@@ -181,13 +315,24 @@ impl Run {
                 let _ = sender.send(last);
             }
         };
-        let sink = move |event| match event {
-            DelegationEvent::Started { .. } => {}
-            DelegationEvent::Refused(message) => tell(Last::Refused(message)),
-            DelegationEvent::Ended { stop_reason, output } => {
-                tell(Last::Ended { stop_reason, output });
-            }
-        };
+        let begun = Mutex::new(None);
+        let sink =
+            move |event| match event {
+                DelegationEvent::Started { child } => {
+                    *begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+                }
+                DelegationEvent::Kept => {
+                    let child = begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    tell(child.map_or_else(
+                        || Last::Refused("it was never started".to_owned()),
+                        Last::Kept,
+                    ));
+                }
+                DelegationEvent::Refused(message) => tell(Last::Refused(message)),
+                DelegationEvent::Ended { stop_reason, output } => {
+                    tell(Last::Ended { stop_reason, output });
+                }
+            };
         Run { stop: subagents.start(delegation, Box::new(sink)), last }
     }
 

@@ -2,15 +2,21 @@
 
 mod bash;
 mod changes;
+mod children;
+mod editor;
 mod fence;
+mod hooks;
 mod jobs;
 mod judging;
 mod lives;
 mod others;
+mod output;
+mod pictures;
 mod reading;
 mod registry;
 mod schema;
 mod searching;
+mod skills;
 
 use std::{
     fs,
@@ -94,8 +100,11 @@ impl Bench {
             jobs: Default::default(),
         };
         let (sender, results) = mpsc::channel(2);
-        let stop =
-            self.registry.call(call, Box::new(move |outcome| sender.try_send(outcome).unwrap()));
+        let (registry, session) = (self.registry.clone(), call.session.clone());
+        let name = name.to_owned();
+        let sink =
+            move |outcome| sender.try_send(registry.finish(&session, &name, outcome)).unwrap();
+        let stop = self.registry.call(call, Box::new(sink));
         Started { stop, results }
     }
 
@@ -155,6 +164,7 @@ fn coded(message: impl Into<String>, code: &str) -> (String, String) {
 struct Made {
     spec: transom_harness::ports::ToolSpec,
     timeout_ms: Option<u64>,
+    output: crate::Output,
     run: Box<dyn Fn(Call) -> Running + Send + Sync>,
 }
 
@@ -168,7 +178,8 @@ impl Made {
             description: String::new(),
             parameters: serde_json::json!({ "type": "object" }),
         };
-        Made { spec, timeout_ms: None, run: Box::new(move |call| Box::pin(run(call))) }
+        let output = crate::Output::text();
+        Made { spec, timeout_ms: None, output, run: Box::new(move |call| Box::pin(run(call))) }
     }
 
     fn into_tool(self) -> Arc<dyn Tool> {
@@ -179,6 +190,10 @@ impl Made {
 impl Tool for Made {
     fn spec(&self) -> transom_harness::ports::ToolSpec {
         self.spec.clone()
+    }
+
+    fn output(&self) -> crate::Output {
+        self.output.clone()
     }
 
     fn timeout(&self) -> Option<std::time::Duration> {

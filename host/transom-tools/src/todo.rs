@@ -3,7 +3,10 @@
 use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
-use crate::tool::{Call, Running, Tool, ToolError};
+use crate::{
+    output::Output,
+    tool::{Call, Running, Tool, ToolError, given},
+};
 
 /// The words for how far an item is.
 const STATUSES: [&str; 3] = ["pending", "in_progress", "completed"];
@@ -39,6 +42,17 @@ impl Tool for TodoWrite {
         }
     }
 
+    fn output(&self) -> Output {
+        let count = json!({ "type": "integer" });
+        let schema = json!({
+            "type": "object",
+            "properties": { "completed": count, "in_progress": count, "pending": count },
+            "required": ["completed", "in_progress", "pending"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, told)
+    }
+
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
         for (index, todo) in todos(arguments).enumerate() {
             let content = todo.get("content").and_then(Value::as_str).unwrap_or_default();
@@ -53,9 +67,7 @@ impl Tool for TodoWrite {
 
     fn run(&self, call: Call) -> Running {
         let todos = call.arguments.get("todos").cloned().map(Box::new);
-        Box::pin(
-            async move { Ok(ToolOutcome { todos, ..ToolOutcome::text(told(&call.arguments)) }) },
-        )
+        Box::pin(async move { Ok(ToolOutcome { todos, ..given(counts(&call.arguments)) }) })
     }
 }
 
@@ -63,13 +75,18 @@ fn todos(arguments: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     arguments.get("todos").and_then(Value::as_array).into_iter().flatten()
 }
 
-fn told(arguments: &Map<String, Value>) -> String {
+fn counts(arguments: &Map<String, Value>) -> Value {
     let count = |status: &str| {
         todos(arguments)
             .filter(|todo| todo.get("status").and_then(Value::as_str) == Some(status))
             .count()
     };
-    let [pending, in_progress, completed] = STATUSES.map(count);
+    STATUSES.iter().map(|status| ((*status).to_owned(), json!(count(status)))).collect()
+}
+
+fn told(counts: &Value) -> String {
+    let [pending, in_progress, completed] =
+        STATUSES.map(|status| counts.get(status).cloned().unwrap_or_default());
     format!(
         "todo list updated: {completed} completed, {in_progress} in progress, {pending} pending"
     )

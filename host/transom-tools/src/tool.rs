@@ -9,10 +9,10 @@ use transom_frame::SessionId;
 use transom_harness::{
     jobs::JobRecord,
     permissions::{Access, Mode, rules::ToolKind},
-    ports::{ToolOutcome, ToolSpec},
+    ports::{Asker, ToolOutcome, ToolSpec},
 };
 
-use crate::{abort::Abort, sessions::Ticket};
+use crate::{abort::Abort, output::Output, sessions::Ticket};
 
 /// A call on its way. Dropping it must not leave anything behind.
 pub type Running = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send>>;
@@ -22,6 +22,11 @@ pub trait Tool: Send + Sync {
     /// Name, description and argument schema. The schema stays within what [`crate::violations`]
     /// checks.
     fn spec(&self) -> ToolSpec;
+
+    /// Which values its bodies give, and how the model is shown one (L-53).
+    fn output(&self) -> Output {
+        Output::text()
+    }
 
     /// When the registry gives up on a call: it sets the signal, waits for the body, and reports a
     /// time-out (L-56).
@@ -43,6 +48,11 @@ pub trait Tool: Send + Sync {
     /// arguments that are valid against the schema.
     fn check(&self, _arguments: &Map<String, Value>) -> Result<(), ToolError> {
         Ok(())
+    }
+
+    /// What its description adds for one session. May look at files.
+    fn addition(&self, _asker: &Asker) -> Option<String> {
+        None
     }
 
     /// Starts a call. The arguments have been validated against the schema, and checked.
@@ -115,6 +125,11 @@ impl From<ToolError> for ToolOutcome {
     fn from(error: ToolError) -> ToolOutcome {
         ToolOutcome::error(&error.message, error.code)
     }
+}
+
+/// What a body gives, for its tool's contract to render.
+pub(crate) fn given(value: Value) -> ToolOutcome {
+    ToolOutcome { value: Some(Box::new(value)), content: Vec::new(), ..ToolOutcome::text("") }
 }
 
 impl Call {

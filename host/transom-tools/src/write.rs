@@ -5,7 +5,8 @@ use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
     files::{self, Files, Verb, check_observed, envelope, refused, replace, version},
-    tool::{Call, Running, Tool, ToolError, blocking, filled},
+    output::{Output, member},
+    tool::{Call, Running, Tool, ToolError, blocking, filled, given},
 };
 
 /// The tool.
@@ -44,6 +45,20 @@ impl Tool for Write {
         }
     }
 
+    fn output(&self) -> Output {
+        let schema = json!({
+            "type": "object",
+            "properties": { "path": { "type": "string" }, "created": { "type": "boolean" } },
+            "required": ["path", "created"],
+            "additionalProperties": false
+        });
+        Output::as_text(schema, |value| {
+            let created = value.get("created") == Some(&Value::Bool(true));
+            let done = if created { "Created file" } else { "Updated file" };
+            envelope(member(value, "path").as_ref(), done)
+        })
+    }
+
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
         filled(arguments, "file_path").map(drop)
     }
@@ -67,15 +82,14 @@ fn write(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     }
     let spot = bounds.reach(Verb::Write, &path, &real, true)?;
     let found = spot.metadata().map_err(|error| refused(Verb::Write, &path, &error))?;
-    let done = if found.is_some() {
+    let created = found.is_none();
+    if found.is_some() {
         let (old, metadata) = files::content(&bounds, Verb::Write, &path, &spot, &call.abort)?;
         check_observed(call, Verb::Write, &path, &real, &old)?;
         replace(Verb::Write, &path, &spot, new, Some(&metadata))?;
-        "Updated file"
     } else {
         replace(Verb::Write, &path, &spot, new, None)?;
-        "Created file"
-    };
+    }
     call.ticket.observe(real, version(new));
-    Ok(ToolOutcome::text(envelope(&path, done)))
+    Ok(given(json!({ "path": path.display().to_string(), "created": created })))
 }

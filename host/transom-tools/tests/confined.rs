@@ -38,6 +38,34 @@ async fn rows_5_and_6_a_denied_write_says_so_and_a_grant_is_for_one_call() {
     assert!(yard.run(&command, ASK).await.contains(DENIED));
 }
 
+/// P-59: values are in no log, but hooks see them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p59_the_value_of_a_confined_command_says_how_it_was_held_back() {
+    let yard = Yard::new().await;
+    let denied = format!("echo x > {}", yard.path("outside/t").display());
+    for (command, is_denied) in [("true", false), (denied.as_str(), true)] {
+        let value = yard.call("bash", line(command), ASK).await.value.unwrap();
+        let sandbox = &value["sandbox"];
+        assert_eq!(
+            (&sandbox["mode"], &sandbox["denied"]),
+            (&json!("workspace-write"), &json!(is_denied))
+        );
+        assert!(
+            ["full", "partial"].contains(&sandbox["enforcement"].as_str().unwrap()),
+            "{sandbox}"
+        );
+        assert_eq!(sandbox.get("runnerFailed"), None);
+    }
+    let free = yard.call("bash", line("true"), Access::FULL).await.value.unwrap();
+    assert_eq!(free.get("sandbox"), None, "what is not held back");
+
+    let yard = Yard::with_path("/nowhere").await;
+    let failed = yard.call("bash", line("true"), ASK).await;
+    let sandbox = json!({ "mode": "workspace-write", "denied": false, "runnerFailed": true });
+    assert!(failed.is_error);
+    assert_eq!(failed.value.unwrap()["sandbox"], sandbox);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p40_the_mode_decides_what_a_shell_may_write() {
     let yard = Yard::new().await;

@@ -1,4 +1,4 @@
-//! `transom bundle`: a deployment in one file. It is a tar archive of manifests, lock, policies, components, their
+//! `transom bundle`: a deployment in one file. It is a tar archive of manifests, lock, policies, personas, components, their
 //! signatures and the model's script, each under the name of its part, so that no path of the deployment's is in it. Equal
 //! deployments make equal bundles. What is in one is read again in `bundle/unpack.rs`.
 
@@ -19,6 +19,7 @@ use crate::{
     candidate::Candidate,
     chosen, cli,
     environment::{CONFIGURATION_BYTES_MAX, read_bounded},
+    hooks,
     lock::{LOCK, Pins},
     pin, signature,
 };
@@ -46,6 +47,10 @@ fn component_file(name: &str) -> String {
 
 fn component_policy(name: &str) -> String {
     format!("policies/component.{name}.toml")
+}
+
+fn persona(name: &str) -> String {
+    format!("personas/{name}.md")
 }
 
 fn door_policy(name: &str) -> String {
@@ -116,6 +121,17 @@ fn contents(command: &cli::Bundle) -> anyhow::Result<BTreeMap<String, Vec<u8>>> 
         if let Some(policy) = &door.policy {
             files.insert(door_policy(name), text(policy)?);
         }
+    }
+    for (name, kind) in &manifest.subagents {
+        if let Some(file) = &kind.persona_file {
+            files.insert(persona(name), text(file)?);
+        }
+    }
+    if let Some(hook) = manifest.hooks.iter().find(|hook| hooks::file(hook).is_some()) {
+        bail!(
+            "the program of hook `{}` is a file, and a bundle holds no programs; name one that is looked up in PATH",
+            hook.name
+        );
     }
     if let Some(script) = &manifest.model.script {
         files.insert(SCRIPT.to_owned(), text(script)?);

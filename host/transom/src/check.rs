@@ -26,6 +26,7 @@ use crate::{
     chosen::{self, Deployment},
     cli, deployment, doors,
     environment::Environment,
+    hooks,
     lock::Pinned,
     permissions, pin,
 };
@@ -336,7 +337,8 @@ impl Checked {
         let directory = environment.directory.clone();
         let opened = doors::open(manifest, &extras, environment, &directory);
         let script = deployment::script(manifest);
-        let errors = [opened.err(), script.err()];
+        let hooks = hooks::programs(manifest, environment);
+        let errors = [opened.err(), script.err(), hooks.err()];
         self.errors.extend(errors.into_iter().flatten().map(|error| format!("{error:#}")));
     }
 

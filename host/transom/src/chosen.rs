@@ -115,7 +115,7 @@ pub(crate) fn texts(files: &[PathBuf]) -> Result<Vec<Vec<u8>>, ConfigErrors> {
     if wrong.is_empty() { Ok(texts) } else { Err(ConfigErrors(wrong)) }
 }
 
-/// What says what shells may do is not theirs to change (P-46): manifests, what locks them, and policies.
+/// What says what shells may do is not theirs to change (P-46): manifests, what locks them, policies, and personas.
 fn operators_files(
     files: &[PathBuf],
     manifest: &Manifest,
@@ -124,6 +124,8 @@ fn operators_files(
     let components = manifest.components.values().filter_map(|component| component.policy.as_ref());
     let doors = manifest.doors.values().filter_map(|door| door.policy.as_ref());
     let policies = components.chain(doors).map(|policy| environment.absolute(policy));
+    let personas = manifest.subagents.values().filter_map(|kind| kind.persona_file.as_ref());
+    let policies = policies.chain(personas.map(|persona| environment.absolute(persona)));
     let lock = lock::beside(files);
     let files = files.iter().chain(&lock).map(|file| environment.absolute(file));
     policies.chain(files).collect()

@@ -7,7 +7,8 @@ use tokio::runtime::Handle;
 use transom_config::manifest::{self, Carrier, Manifest};
 use transom_doors::Answers;
 use transom_harness::{
-    ports::{Models, Store},
+    image::ImageLimits,
+    ports::{Attachments, Models, Store},
     system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
@@ -16,7 +17,7 @@ use transom_model::{
     deepseek::{Endpoint, Key, Settings},
     scripted::Script,
 };
-use transom_router::{HostFacts, Router};
+use transom_router::{HostFacts, Images, Router};
 
 use crate::{
     doors::{self, Loader},
@@ -53,6 +54,8 @@ pub(crate) struct Extras {
     pub(crate) runtime_context: bool,
     /// Whether work may go on behind the call that began it.
     pub(crate) background_jobs: bool,
+    /// What becomes of images in prompts.
+    pub(crate) images: Images,
     /// What is at the path of the manifest's store.
     pub(crate) store_form: storage::Form,
     /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
@@ -74,6 +77,7 @@ impl Default for Extras {
             reasoning_effort: None,
             runtime_context: true,
             background_jobs: true,
+            images: Images::Kept(ImageLimits::default()),
             store_form: storage::Form::Database,
             pooled: false,
             pins: Pins::default(),
@@ -88,7 +92,7 @@ pub(crate) struct Running {
     pub(crate) loader: Arc<Loader>,
     pub(crate) tooling: Arc<Tooling>,
     pub(crate) switches: Arc<Switches>,
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
 }
 
 impl Running {
@@ -114,17 +118,19 @@ pub(crate) fn start(
     let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
     let directory = environment.absolute(directory);
     let (doors, loader) = doors::open(manifest, extras, environment, &directory)?;
-    let switches = Switches::new(manifest, live::models(manifest, extras, environment)?);
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
     let durability = manifest.store.durability;
     let Storage { store, session_log } =
         Storage::open(&path, extras.store_form, durability, host.commits())?;
-    let site = Site { directory: &directory, store: &path, session_log };
+    let attachments = Arc::clone(&store) as Arc<dyn Attachments>;
+    let switches =
+        Switches::new(manifest, live::models(manifest, extras, environment, attachments)?);
+    let site = Site { directory: &directory, path: &path, store: &store, session_log };
     let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
 
     let transom_router::Settings { route, ceiling, workspaces, config } =
-        live::settings(manifest, extras);
+        live::settings(manifest, extras, tooling.hooks.as_ref());
     let facts = HostFacts {
         version: env!("CARGO_PKG_VERSION").into(),
         directory: directory.display().to_string().into(),
@@ -134,7 +140,9 @@ pub(crate) fn start(
         always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
         ceiling,
         workspaces,
+        images: extras.images,
     };
+    let points = config.hooks;
     let router = Router::new(facts, config, seed());
     let doors_models = switches.doors.iter();
     let ports = Ports {
@@ -145,7 +153,12 @@ pub(crate) fn start(
         tools: Arc::clone(&tooling.tools) as _,
         store: Arc::clone(&store),
     };
-    tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
+    let core = Core::new(host.clone(), inbox, router, ports);
+    let core = match tooling.hooks.clone() {
+        Some(hooks) => core.with_hooks(Arc::new(hooks), points),
+        None => core,
+    };
+    tokio::spawn(core.run());
     Ok(Running {
         host,
         doors,
@@ -189,6 +202,7 @@ pub(crate) fn models(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
+    attachments: Arc<dyn Attachments>,
 ) -> anyhow::Result<(Arc<dyn Models>, DoorModels)> {
     let script = script(manifest)?;
     let configured = manifest.model.base_url.clone();
@@ -209,7 +223,7 @@ pub(crate) fn models(
     settings.effort.clone_from(&extras.reasoning_effort);
     let providers = Providers::new(Handle::current())
         .with("deepseek-official", DeepSeek::new(credentials, settings))
-        .with("scripted", Scripted::new(script));
+        .with("scripted", Scripted::new(script).seeing(attachments));
 
     let mut by_door: DoorModels = HashMap::new();
     for (name, door) in &manifest.doors {

@@ -19,7 +19,7 @@ use transom_harness::{
 use transom_process::{Confinement, Network};
 use transom_tools::{JobLimits, Permissions};
 
-use crate::environment::Environment;
+use crate::{environment::Environment, hooks};
 
 /// How far a deployment is governed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -126,6 +126,8 @@ pub(crate) fn confinement(
     let mut guard = wanted.guard.clone();
     // Nor is what runs behind a door for shells to change (P-46).
     guard.extend(codecs(manifest).map(|path| environment.absolute(path)));
+    // Nor what has a say about them.
+    guard.extend(hooks::files(manifest).map(|path| environment.absolute(path)));
     Ok(Confinement {
         off: wanted.off || governance == Governance::None,
         required: wanted.required,

@@ -14,9 +14,11 @@ use transom_config::{
     launch::{self, Invocation, Launch, PermissionMode, Sessions, Surroundings},
     manifest::{
         Access, Confine, Control, Durability, Jobs, Manifest, Metrics, Model, Permissions,
-        Probation, Recovery, StoreSettings, Tools,
+        Probation, Recovery, SUBAGENTS_LIVE_MAX, StoreSettings, SubagentMode, Tools,
     },
 };
+use transom_harness::image::ImageLimits;
+use transom_router::Images;
 
 use crate::{
     deployment::{self, Extras},
@@ -86,6 +88,7 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
         reasoning_effort: launch.model.reasoning_effort.clone(),
         runtime_context: launch.runtime_context,
         background_jobs: launch.jobs,
+        images: images(&launch),
         ..Extras::default()
     };
     let status = stdio::serve_one(&manifest(launch, store), &extras, &environment);
@@ -113,7 +116,14 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
             keep_environment: Vec::new(),
             shell_timeout_ms: launch.shell_timeout_ms,
             subagent_depth_max: launch.subagent_depth_max,
+            subagent_mode: match launch.subagents_continuable {
+                true => SubagentMode::Continuable,
+                false => SubagentMode::OneShot,
+            },
+            subagents_live_max: SUBAGENTS_LIVE_MAX,
         },
+        subagents: BTreeMap::new(),
+        hooks: Vec::new(),
         permissions: Permissions::of(launch.permission_mode),
         // P-56: clients of the reference count on both.
         confine: Confine {
@@ -135,6 +145,16 @@ fn governance(launch: &Launch) -> Governance {
     match launch.composition.starts_with("profile ") {
         true => Governance::Full,
         false => Governance::None,
+    }
+}
+
+/// Images are kept where an entry keeps attachments. Where none does, a configuration of form A leaves them in the log as
+/// they came, as the runtime that it was written for, and a profile refuses them (S-58).
+fn images(launch: &Launch) -> Images {
+    match (launch.attachments, governance(launch)) {
+        (true, _) => Images::Kept(ImageLimits::default()),
+        (false, Governance::None) => Images::AsTheyCame,
+        (false, Governance::Full) => Images::Refused,
     }
 }
 

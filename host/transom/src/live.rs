@@ -11,9 +11,10 @@ use transom_frame::Failure;
 use transom_harness::{
     agent::AgentConfig,
     chunk::Chunk,
-    ports::{ModelRequest, Models, RetryPolicy, Route, Served, Sink, Stop},
+    ports::{Attachments, ModelRequest, Models, RetryPolicy, Route, Served, Sink, Stop},
 };
 use transom_router::Settings;
+use transom_tools::ProgramHooks;
 
 use crate::{
     deployment::{self, Extras},
@@ -87,7 +88,11 @@ impl Switches {
 }
 
 /// What requests and new sessions go by.
-pub(crate) fn settings(manifest: &Manifest, extras: &Extras) -> Settings {
+pub(crate) fn settings(
+    manifest: &Manifest,
+    extras: &Extras,
+    hooks: Option<&ProgramHooks>,
+) -> Settings {
     Settings {
         route: Route {
             provider: manifest.model.provider.clone(),
@@ -100,7 +105,10 @@ pub(crate) fn settings(manifest: &Manifest, extras: &Extras) -> Settings {
             prompt: deployment::prompt_sections(manifest, extras),
             permissions: governance::agents(manifest, extras.governance),
             subagent_depth_max: manifest.tools.subagent_depth_max,
+            subagents_live_max: usize::try_from(manifest.tools.subagents_live_max)
+                .unwrap_or(usize::MAX),
             runtime_context: extras.runtime_context,
+            hooks: hooks.map(ProgramHooks::points).unwrap_or_default(),
             quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
             ..AgentConfig::default()
         },
@@ -112,7 +120,8 @@ pub(crate) fn models(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
+    attachments: Arc<dyn Attachments>,
 ) -> anyhow::Result<Wanted> {
-    let (host, doors) = deployment::models(manifest, extras, environment)?;
+    let (host, doors) = deployment::models(manifest, extras, environment, attachments)?;
     Ok(Wanted { host, doors })
 }

@@ -14,6 +14,7 @@ mod ending;
 mod environment;
 mod export;
 mod governance;
+mod hooks;
 mod launch;
 mod live;
 mod lock;
@@ -29,6 +30,7 @@ mod run;
 mod signature;
 mod stdio;
 mod storage;
+mod subagents;
 mod telemetry;
 mod tooling;
 

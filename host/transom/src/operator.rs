@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tokio::{sync::Mutex, time::sleep};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
+use transom_harness::ports::Store;
 use transom_io::{
     Host, OpenDoor,
     control::{self, Refused, Request, status},
@@ -56,6 +57,7 @@ pub(crate) struct HostOperator {
     loader: Arc<Loader>,
     tooling: Arc<Tooling>,
     switches: Arc<Switches>,
+    store: Arc<dyn Store>,
     extras: Extras,
     log: Log,
     origin: chosen::Origin,
@@ -97,6 +99,7 @@ impl HostOperator {
             loader: Arc::clone(&running.loader),
             tooling: Arc::clone(&running.tooling),
             switches: Arc::clone(&running.switches),
+            store: Arc::clone(&running.store),
             directory: origin
                 .environment
                 .absolute(extras.directory.as_deref().unwrap_or(&origin.environment.directory)),

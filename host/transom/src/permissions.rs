@@ -22,9 +22,10 @@ use transom_harness::{
         rules::{Decision, Known, Rules, ToolKind},
     },
     ports::{
-        AskRefused, Delegation, DelegationEvent, Judgement, Page, Questions, Sink, Stop, Subagents,
-        ToolCall, ToolOutcome,
+        AskRefused, Attachment, Attachments, Children, Delegation, DelegationEvent, Judgement,
+        Page, Questions, Sink, Stop, StoreError, Subagents, ToolCall, ToolOutcome,
     },
+    subagents::{ChildCode, ChildOrder, ChildRefused, Obeyed},
 };
 use transom_process::{Confiner, Launcher, Places, Report, Spawner};
 use transom_tools::{BUILT_IN, Explanation, Registry};
@@ -35,7 +36,7 @@ use crate::{
     deployment::{self, Extras},
     environment::Environment,
     governance::{self, Governance},
-    remote, tooling,
+    remote, subagents, tooling,
 };
 
 /// Longest wait for the judge, which reads a few directories at most.
@@ -226,8 +227,11 @@ impl Shown {
                     confiner,
                     permissions,
                     jobs: Some(governance::jobs(manifest)?),
-                    subagents: Some(Arc::new(Nobody)),
+                    subagents: Some(transom_tools::Providers::in_process(Arc::new(Nobody))),
+                    delegation: subagents::delegating(manifest)?,
+                    children: Some(Arc::new(Nobody)),
                     questions: Some(Arc::new(Nobody)),
+                    attachments: Some(Arc::new(Nobody)),
                     ..tooling::options(manifest, &extras, environment, &directory, outputs.path())
                 })?;
                 let call = ToolCall {
@@ -465,6 +469,12 @@ impl Subagents for Nobody {
     }
 }
 
+impl Children for Nobody {
+    fn order(&self, _: &SessionId, _: ChildOrder, sink: Sink<Result<Obeyed, ChildRefused>>) {
+        sink(ChildCode::Draining.refuse("nothing is run"));
+    }
+}
+
 impl Questions for Nobody {
     fn ask(
         &self,
@@ -474,6 +484,16 @@ impl Questions for Nobody {
     ) -> Box<dyn Stop> {
         sink(Err(AskRefused { code: "NO_PROVIDER", message: "nothing is run".to_owned() }));
         Box::new(Nobody)
+    }
+}
+
+impl Attachments for Nobody {
+    fn keep_attachment(&self, _: &[u8], _: Option<&str>) -> Result<String, StoreError> {
+        Err(StoreError::Io("nothing is run".to_owned()))
+    }
+
+    fn attachment(&self, _: &str) -> Result<Option<Attachment>, StoreError> {
+        Ok(None)
     }
 }
 

@@ -12,25 +12,33 @@ use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
-use transom_harness::ports::{Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools};
+use transom_harness::{
+    ports::{Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools},
+    subagents::Toolset,
+};
 use transom_io::Host;
 use transom_process::{
     Confinement, Confiner, Enforcement, Launcher, Leftovers, Report, Spawner, sweep,
 };
-use transom_tools::{JobLimits, Options, Permissions, Registry, SessionLog};
+use transom_tools::{
+    JobLimits, Options, Permissions, ProgramHooks, Providers, Registry, SessionLog,
+};
 
 use crate::{
     deployment::Extras,
     environment::Environment,
     governance::{self, Governance},
+    hooks, subagents,
 };
 
 /// The tools, and what goes with them.
 pub(crate) struct Tooling {
     pub(crate) tools: Arc<Guarded>,
+    /// Those who have a say in turns.
+    pub(crate) hooks: Option<ProgramHooks>,
     spawner: Spawner,
     environment: Environment,
-    /// The session store.
+    /// Where the session store is.
     store: PathBuf,
     held: Arc<Mutex<Held>>,
     /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
@@ -60,8 +68,10 @@ pub(crate) struct Settings {
 pub(crate) struct Site<'a> {
     /// Of sessions that have none of their own; absolute.
     pub(crate) directory: &'a Path,
+    /// Where the session store is.
+    pub(crate) path: &'a Path,
     /// The session store.
-    pub(crate) store: &'a Path,
+    pub(crate) store: &'a Arc<dyn Store>,
     /// Where the log of a session stands, if it is a file of its own.
     pub(crate) session_log: Option<SessionLog>,
 }
@@ -85,7 +95,7 @@ impl Tooling {
                 )
             })?;
         let governance = extras.governance;
-        let confinement = governance::confinement(manifest, governance, environment, site.store)?;
+        let confinement = governance::confinement(manifest, governance, environment, site.path)?;
         let spawner = spawner(environment)?;
         let left = confinement.clone();
         tokio::task::spawn_blocking(move || left.remove_set_aside());
@@ -96,13 +106,17 @@ impl Tooling {
             permissions: governance::calls(manifest, governance)?,
             jobs: extras.background_jobs.then(|| governance::jobs(manifest)).transpose()?,
             job_sink: Some(host.jobs()),
-            subagents: Some(Arc::new(host.clone())),
+            subagents: Some(Providers::in_process(Arc::new(host.clone()))),
+            delegation: subagents::delegating(manifest)?,
+            children: Some(Arc::new(host.clone())),
             questions: Some(Arc::new(host.clone())),
             session_log: site.session_log,
+            attachments: Some(Arc::clone(site.store) as _),
             ..options(manifest, extras, environment, site.directory, outputs.path())
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner)?;
         let held = Held { confinement: confinement.clone(), report: None, turn: 0, answered: 0 };
         let held = Arc::new(Mutex::new(held));
         let (found, ready) = watch::channel(governance == Governance::None);
@@ -121,9 +135,10 @@ impl Tooling {
         let tools = Arc::new(Guarded { registry, ready });
         Ok(Tooling {
             tools,
+            hooks,
             spawner,
             environment: environment.clone(),
-            store: site.store.to_owned(),
+            store: site.path.to_owned(),
             held,
             _outputs: outputs,
         })
@@ -214,8 +229,21 @@ pub(crate) fn options(
         shell_variables: extras.shell_variables.clone(),
         enabled: manifest.tools.enabled.clone(),
         shell_timeout_ms: manifest.tools.shell_timeout_ms,
+        skills: skills(environment),
         ..Options::new(Handle::current(), environment.variables.clone(), outputs, directory)
     }
+}
+
+/// Where the user keeps skills, beside those of workspaces: in the home that launches of the reference use, and in the
+/// one that agents share.
+fn skills(environment: &Environment) -> Vec<PathBuf> {
+    let home = environment.given("HOME").map(|home| environment.absolute(Path::new(home)));
+    let own = match environment.given("DSH_HOME") {
+        Some(set) => Some(environment.absolute(Path::new(set))),
+        None => home.as_deref().map(|home| home.join(".dsh")),
+    };
+    let own = own.map(|own| own.join("skills"));
+    own.into_iter().chain(home.map(|home| home.join(".agents/skills"))).collect()
 }
 
 /// Starts children, and notes them where a later host would look for what this one leaves behind (P-79).
@@ -292,12 +320,24 @@ pub(crate) struct Guarded {
 }
 
 impl Tools for Guarded {
-    fn specs(&self) -> Arc<[ToolSpec]> {
-        self.registry.specs()
+    fn equip(&self, session: &SessionId, toolset: Toolset) {
+        self.registry.equip(session, toolset);
     }
 
-    fn is_parallel(&self, name: &str, arguments: &str) -> bool {
-        self.registry.is_parallel(name, arguments)
+    fn specs(&self, session: &SessionId) -> Arc<[ToolSpec]> {
+        self.registry.specs(session)
+    }
+
+    fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
+        self.registry.specs_for(asker)
+    }
+
+    fn specs_need_disk(&self) -> bool {
+        self.registry.specs_need_disk()
+    }
+
+    fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {
+        self.registry.is_parallel(session, name, arguments)
     }
 
     fn judge(&self, call: ToolCall, sink: Sink<Judgement>) {
@@ -314,6 +354,10 @@ impl Tools for Guarded {
 
     fn call(&self, call: ToolCall, sink: Sink<ToolOutcome>) -> Box<dyn Stop> {
         self.registry.call(call, sink)
+    }
+
+    fn finish(&self, session: &SessionId, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+        self.registry.finish(session, name, outcome)
     }
 
     fn forget(&self, session: &SessionId) {

@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use crate::support::{
     bench::{Bench, configuration},
-    client::kind,
-    model_server::{Reply, delta, finish, usage},
+    client::{Client, is_idle, kind},
+    model_server::{ModelServer, Reply, delta, finish, usage},
+    place::{Place, text},
+    process::Launch,
 };
 
 /// A program whose sessions may delegate, with a client that has shaken hands.
@@ -113,4 +115,55 @@ fn c_32_the_option_says_whether_a_length_limit_is_a_success() {
             "Error: subagent run hit its token limit before finishing\nPartial output before the run ended:\ncut of"
         );
     }
+}
+
+/// L-72, L-103, and the order of the recording `v0.2.1rc2.prompt-subagent`: what the profile's model delegates outlives
+/// the call, and its parent is told before the end of the run is.
+#[test]
+fn a_child_of_the_profile_outlives_its_call_and_its_parent_is_told_first() {
+    let (place, model) = (Place::new(), ModelServer::start());
+    let launch = Launch::new(["--profile", "sdk"])
+        .directory(&place.cwd)
+        .env("HOME", place.root())
+        .env("DSH_HOME", place.root())
+        .env("DEEPSEEK_BASE_URL", model.base_url())
+        .env("DEEPSEEK_API_KEY", "sk-mock");
+    let mut client = Client::new(launch.start());
+    client.initialize(text(&place.cwd));
+    client.prompt("go", "main", "PROMPT: SUBAGENT");
+    client.until(|frame| frame["method"] == "subagent.finished");
+    client.until(|frame| is_idle(frame, "main"));
+
+    let frames = client.seen.clone();
+    let at = |is_it: &dyn Fn(&Value) -> bool| frames.iter().position(is_it).expect("it was told");
+    let of_main = |frame: &Value, wanted: &str| {
+        frame["params"]["sessionId"] == "main" && kind(frame) == wanted
+    };
+    let started = at(&|frame| frame["method"] == "subagent.started");
+    let child = frames[started]["params"]["childSessionId"].as_str().unwrap().to_owned();
+    let is_notice = |frame: &Value| {
+        let message = &frame["params"]["event"]["data"]["inserted"][0];
+        of_main(frame, "E:agent/inbox/spliced") && message["source"]["kind"] == "subagent-settled"
+    };
+    let order = [
+        started,
+        at(&|frame| of_main(frame, "E:subagent/catalog")),
+        at(&|frame| of_main(frame, "E:tool/result")),
+    ];
+    assert!(order.is_sorted(), "{order:?}");
+    let order = [
+        self::place(&frames, &child, "E:turn/end"),
+        at(&|frame| is_idle(frame, &child)),
+        at(&is_notice),
+        at(&|frame| frame["method"] == "subagent.finished"),
+    ];
+    assert!(order.is_sorted(), "{order:?}");
+    assert_eq!(result(&frames)["content"][0]["text"], format!("started subagent {child}"));
+    let finished = finished(&frames);
+    assert_eq!((&finished["status"], &finished["stopReason"]), (&json!("ok"), &json!("completed")));
+    assert_eq!(
+        finished["lastAssistantMessage"],
+        json!([{ "type": "text", "text": "plain answer" }])
+    );
+    assert_eq!(client.shut_down(), 0);
 }

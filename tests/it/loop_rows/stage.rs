@@ -57,6 +57,12 @@ impl Setting {
         Setting { route, ..Setting::scripted(json!([])) }
     }
 
+    /// With a scripted model that takes images.
+    pub(super) fn seeing(mut self) -> Setting {
+        self.script["images"] = true.into();
+        self
+    }
+
     /// With these tables of the manifest.
     pub(super) fn manifest(self, tables: &str) -> Setting {
         Setting { manifest: tables.to_owned(), ..self }

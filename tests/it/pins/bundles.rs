@@ -109,6 +109,32 @@ fn a_bundle_needs_no_other_file() {
 }
 
 #[test]
+fn personas_are_moved_and_programs_are_not() {
+    let site = Site::pinned();
+    site.file("reader.md", "You read.");
+    let kind = "[subagents.reader]\ndescription = \"reads\"\npersona-file = \"reader.md\"\n";
+    let hook = "[[hook]]\nname = \"look\"\nevent = \"pre-execute\"\ncommand = [\"./look\"]\n";
+    let manifest = String::from_utf8(site.read("transom.toml")).expect("text");
+    site.file("transom.toml", format!("{manifest}{kind}"));
+    let elsewhere = Elsewhere::new(&bundled(&site));
+    let checked = elsewhere.run(&["check", "--strict", "--bundle", "x.tar"]);
+    assert_eq!(checked.code, 0, "{checked:?}");
+    let served = elsewhere.run(&["stdio", "echo", "--bundle", "x.tar"]);
+    assert_eq!((served.code, served.stderr.as_str()), (0, ""), "{served:?}");
+
+    site.file("transom.toml", format!("{manifest}{hook}"));
+    assert_snapshot!(site.shown(&["bundle", "--manifest", "transom.toml", "--out", "y.tar"]), @"
+    exit 1
+    stderr: transom: the program of hook `look` is a file, and a bundle holds no programs; name one that is looked up in PATH
+    ");
+    let checked = site.run(&["check", "--manifest", "transom.toml"]);
+    assert!(
+        checked.stdout.contains("error: the program of hook `look` is not a file"),
+        "{checked:?}"
+    );
+}
+
+#[test]
 fn equal_deployments_make_equal_bundles() {
     let (one, other) = (Site::pinned(), Site::pinned());
     assert_eq!(digest(&bundled(&one)), digest(&bundled(&other)));

@@ -37,6 +37,9 @@ fn faults(schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
             "uniqueItems" => value.as_array().is_none_or(|list| {
                 list.iter().enumerate().all(|(at, entry)| !list[..at].contains(entry))
             }),
+            "minItems" => {
+                value.as_array().is_none_or(|list| list.len() as u64 >= wanted.as_u64().unwrap())
+            }
             "required" => value.as_object().is_none_or(|object| {
                 wanted
                     .as_array()

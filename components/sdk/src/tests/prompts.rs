@@ -357,3 +357,25 @@ fn a_reply_without_its_member_is_an_error() {
     < unit {"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"the host's reply lacks messageId"}}
     "#);
 }
+
+#[test]
+fn s_58_an_image_that_cannot_be_kept_is_refused_in_the_words_of_the_wire() {
+    assert_snapshot!(ready(&[
+        r#"1 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[{"type":"image","data":"AA==","mimeType":"image/png"}]}}"#,
+        r#"2 frame reply session/open session=main id=3 {}"#,
+        r#"3 frame failure session/prompt session=main id=4 {"code":"attachment-error","message":"image prompt requires an attachment store","details":{"reason":"NO_ATTACHMENT_STORE"}}"#,
+        r#"4 unit {"id":"p2","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}"#,
+        r#"5 frame failure session/prompt session=main id=5 {"code":"attachment-error","message":"image 1 of the prompt is odd","details":{"reason":"INVALID_IMAGE"}}"#,
+    ]), @r#"
+    > 1 unit {"id":"p1","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[{"type":"image","data":"AA==","mimeType":"image/png"}]}}
+    < frame request session/open session=main id=3 {"want":"new","owner":"connection","cwd":"/src","route":{"provider":"deepseek-official","model":"deepseek-v4-flash"}}
+    < frame request session/prompt session=main id=4 {"content":[{"type":"image","data":"AA==","mimeType":"image/png"}]}
+    > 2 frame reply session/open session=main id=3 {}
+    > 3 frame failure session/prompt session=main id=4 {"code":"attachment-error","message":"image prompt requires an attachment store","details":{"reason":"NO_ATTACHMENT_STORE"}}
+    < unit {"jsonrpc":"2.0","id":"p1","error":{"code":-32603,"message":"SDK image prompt requires an attachment store"}}
+    > 4 unit {"id":"p2","method":"session/prompt","params":{"sessionId":"main","contentBlocks":[]}}
+    < frame request session/prompt session=main id=5 {"content":[]}
+    > 5 frame failure session/prompt session=main id=5 {"code":"attachment-error","message":"image 1 of the prompt is odd","details":{"reason":"INVALID_IMAGE"}}
+    < unit {"jsonrpc":"2.0","id":"p2","error":{"code":-32603,"message":"image 1 of the prompt is odd"}}
+    "#);
+}

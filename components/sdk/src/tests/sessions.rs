@@ -175,3 +175,20 @@ fn s_63_a_directory_is_read_and_set_and_an_unknown_id_created_for_it() {
     < unit {"jsonrpc":"2.0","id":"s2","error":{"code":-32603,"message":"no such directory"}}
     "#);
 }
+
+/// Decision 42: clients of the baseline do not know the mark of an answer that a cancel has cut.
+#[test]
+fn a_part_of_an_answer_comes_without_its_mark() {
+    let event = |source: &str| {
+        format!(
+            r#"{{"type":"assistant/message","seq":9,"time":1,"data":{{"turn":1,"step":1,"message":{{"role":"assistant","content":[{{"type":"text","text":"a \",\"partial\":true}} b"}}],"source":{{"kind":"model","provider":"p","model":"m"{source}}},"id":"a"}}}},"sourceEventSeqs":[8],"surfaceOp":"append"}}"#
+        )
+    };
+    let notice =
+        format!("0 frame notice session/event session=main {}", event(r#","partial":true"#));
+    let out = outputs(&ready(&[&notice]));
+    assert!(out.iter().any(|line| line.ends_with(&format!("{}}}}}", event("")))), "{out:?}");
+    let other = notice.replace("assistant/message", "another/message");
+    let out = outputs(&ready(&[&other]));
+    assert!(out.iter().any(|line| line.contains(r#""partial":true},"id""#)), "{out:?}");
+}

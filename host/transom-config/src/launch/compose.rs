@@ -47,10 +47,12 @@ pub(super) fn compose(
             composition: file.to_owned(),
             serves_sdk: false,
             max_tokens_as_success: false,
+            attachments: false,
             tools: Vec::new(),
             jobs: false,
             shell_timeout_ms: SHELL_TIMEOUT_MS,
             subagent_depth_max: SUBAGENT_DEPTH_MAX,
+            subagents_continuable: false,
             sessions: None,
             workspace: surroundings.directory.to_owned(),
             model: LaunchModel {
@@ -134,6 +136,7 @@ impl Composer<'_> {
             }
             Package::Attachments => {
                 self.tools.attachments = true;
+                self.launch.attachments = true;
                 return;
             }
             _ => {}
@@ -263,6 +266,18 @@ impl Composer<'_> {
             }
             Package::ToolJobs => self.tools.want_job_tools(),
             Package::ToolSubagent => self.subagent(settings),
+            // What it says of places has no effect, and is named.
+            Package::Skills => {}
+            Package::ToolSkill => self.tools.want("skill"),
+            Package::ToolEditor => {
+                self.tools.want("str_replace_editor");
+                settings.accept("maxOutputChars", &Json::from(16_000));
+                settings.accept("requireAbsolutePath", &Json::Bool(true));
+                settings.accept("expandTabsOnMutation", &Json::Bool(false));
+            }
+            Package::ToolSubagentControl(tools) => {
+                tools.iter().for_each(|tool| self.tools.want(tool));
+            }
             Package::ToolTodo => {
                 self.tools.want("todo_write");
                 settings.accept("allowParallelInProgress", &Json::Bool(true));
@@ -313,8 +328,7 @@ impl Composer<'_> {
         }
         let mut skills = settings.member_or_off("skills").unwrap_or_default();
         if skills.boolean("enabled").unwrap_or(true) {
-            self.tools.miss("skill");
-            skills.rest();
+            self.tools.want("skill");
         }
         settings.absorb("skills", skills);
         if settings.is_given("goals") && !settings.is_off("goals") {
@@ -339,7 +353,8 @@ impl Composer<'_> {
         self.tools.want("subagent");
         self.tools.provider = Some(settings.text("provider").unwrap_or_else(|| SPAWN.to_owned()));
         self.background("subagent", settings);
-        settings.accept("backgroundMode", &Json::from("one-shot"));
+        let mode = settings.choice("backgroundMode", &["one-shot", "continuable"]);
+        self.tools.continuable = mode.map(|mode| mode == "continuable");
         if let Some(depth) = settings.number_or("maxDepth", "provider-managed") {
             self.launch.subagent_depth_max = depth.min(SUBAGENT_DEPTH_MOST);
             if depth > SUBAGENT_DEPTH_MOST {
@@ -450,7 +465,9 @@ impl Composer<'_> {
             launch.workspace = workspace;
         }
 
-        self.tools.fill(&mut launch);
+        // L-103: where the later runtime's profiles say nothing, children take further messages.
+        let otherwise = matches!(layout, Layout::FormB { .. });
+        self.tools.fill(&mut launch, otherwise);
         if !self.missing.is_empty() {
             let names: Vec<_> = self.missing.into_iter().collect();
             launch.notices.push(format!("not part of this host: {}", names.join(", ")));

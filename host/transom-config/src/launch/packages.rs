@@ -45,6 +45,14 @@ pub(super) enum Package {
     ToolJobs,
     /// A tool that delegates; its name is a setting.
     ToolSubagent,
+    /// What finds skills in files.
+    Skills,
+    /// The tool `skill`.
+    ToolSkill,
+    /// The tool `str_replace_editor`.
+    ToolEditor,
+    /// The tools that address children which take further messages.
+    ToolSubagentControl(&'static [&'static str]),
     /// The tool `todo_write`.
     ToolTodo,
     /// The tool `ask_user_question`.
@@ -163,8 +171,8 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-settings", Inherent),
     ("dsh-shell", Inherent),
     ("dsh-shell-env", Inherent),
-    ("dsh-skill", MissingTools(&["skill"])),
-    ("dsh-skill-filesystem", MissingTools(&["skill"])),
+    ("dsh-skill", Inherent),
+    ("dsh-skill-filesystem", Skills),
     ("dsh-skill-office", Missing("office skills")),
     ("dsh-spill-local", Inherent),
     ("dsh-spill-policy", Inherent),
@@ -196,11 +204,11 @@ const PACKAGES: &[(&str, Package)] = &[
     ("dsh-tool-jobs", ToolJobs),
     ("dsh-tool-pwsh", Missing("PowerShell")),
     ("dsh-tool-pwsh-persistent", Missing("PowerShell")),
-    ("dsh-tool-skill", MissingTools(&["skill"])),
-    ("dsh-tool-str-replace-editor", MissingTools(&["str_replace_editor"])),
+    ("dsh-tool-skill", ToolSkill),
+    ("dsh-tool-str-replace-editor", ToolEditor),
     ("dsh-tool-subagent", ToolSubagent),
-    ("dsh-tool-subagent-control", MissingTools(&["interrupt_agent", "send_message"])),
-    ("dsh-tool-subagent-control/list-agents", MissingTools(&["list_agents"])),
+    ("dsh-tool-subagent-control", ToolSubagentControl(&["interrupt_agent", "send_message"])),
+    ("dsh-tool-subagent-control/list-agents", ToolSubagentControl(&["list_agents"])),
     ("dsh-tool-todo", ToolTodo),
     ("dsh-tool-web", MissingTools(&["web_fetch", "web_search"])),
     ("dsh-tool-workflow", MissingTools(&["workflow"])),

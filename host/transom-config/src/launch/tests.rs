@@ -204,10 +204,12 @@ fn the_bundled_default_is_understood() {
         composition: "/project/c.yml".to_owned(),
         serves_sdk: true,
         max_tokens_as_success: false,
-        tools: vec!["bash", "job_kill", "job_list", "job_output"],
+        attachments: false,
+        tools: vec!["bash", "job_kill", "job_list", "job_output", "skill"],
         jobs: true,
         shell_timeout_ms: 120_000,
         subagent_depth_max: 3,
+        subagents_continuable: false,
         sessions: Some(Sessions::JsonLines { root: "/s".into(), compressed: true }),
         workspace: "/project/proj".into(),
         model: LaunchModel {
@@ -225,10 +227,7 @@ fn the_bundled_default_is_understood() {
         workspace_instructions_bytes_max: Some(65536),
         permission_mode: PermissionMode::DangerFullAccess,
         environment,
-        notices: vec![
-            "tools not part of this host: skill".to_owned(),
-            "not part of this host: workspace instructions in the prompt".to_owned(),
-        ],
+        notices: vec!["not part of this host: workspace instructions in the prompt".to_owned()],
     };
     assert_eq!(found, expected);
 
@@ -284,12 +283,11 @@ fn the_minimal_composition_is_understood() {
 - {id: editor, name: '@deepseek-ai/dsh-tool-str-replace-editor', config: {maxOutputChars: 16000}}
 ";
     let found = form_a(minimal, &[]).unwrap();
-    assert_eq!(found.tools, ["bash"]);
+    assert_eq!(found.tools, ["bash", "str_replace_editor"]);
     assert_eq!(
         found.notices,
         [
             "entry `bash`: without effect here: description",
-            "tools not part of this host: str_replace_editor",
             "not part of this host: a shell that keeps its state between calls of `bash`",
         ]
     );
@@ -529,12 +527,26 @@ fn what_the_page_shows_is_accepted() {
     let mut shown = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     let configuration = shown.next().unwrap();
     let found = form_a(configuration, &[]).unwrap();
-    assert_eq!(found.tools, ["bash", "job_kill", "job_list", "job_output"]);
+    assert_eq!(found.tools, ["bash", "job_kill", "job_list", "job_output", "skill"]);
     let machine = Machine::new(&[("DSH_HOME", "/h")], &[("/project/p.yml", shown.next().unwrap())]);
     let found = machine.launch(&["sdk", "--patch", "p.yml"]).unwrap();
     assert_eq!(
         found.tools,
-        ["glob", "grep", "job_kill", "job_list", "job_output", "read", "subagent", "todo_write"]
+        [
+            "glob",
+            "grep",
+            "interrupt_agent",
+            "job_kill",
+            "job_list",
+            "job_output",
+            "list_agents",
+            "read",
+            "read_image",
+            "send_message",
+            "skill",
+            "subagent",
+            "todo_write",
+        ]
     );
     assert_eq!(shown.next(), None);
 }

@@ -12,8 +12,8 @@ use transom_doors::Answers;
 use transom_policy::DOOR_LIMITS;
 
 use super::{
-    Access, Carrier, Component, Confine, Delivery, Door, Durability, Manifest, PermissionRule,
-    RuleDecision, Temp,
+    Access, Carrier, Component, Confine, Delivery, Door, Durability, Hook, Manifest,
+    PermissionRule, RuleDecision, Subagent, Temp,
 };
 use crate::launch::PermissionMode;
 
@@ -115,6 +115,8 @@ const REACHES: &[(&str, Reach)] = &[
     ("door.*.limits.live-notices-max", Reach::NewConnections),
     ("door.*.limits.connections-max", Reach::Room),
     ("door.*.limits.sessions-max", Reach::NewConnections),
+    // The loop is told at its start where anybody has a say.
+    ("hook", Reach::Restart),
     ("jobs.delivery", Reach::Live),
     ("jobs.per-session-max", Reach::Live),
     ("jobs.host-max", Reach::Live),
@@ -139,11 +141,24 @@ const REACHES: &[(&str, Reach)] = &[
     ("recovery.backoff-ms-max", Reach::Live),
     ("store.path", Reach::Restart),
     ("store.durability", Reach::Restart),
+    // So was what a session may ask for.
+    ("subagents.*.description", Reach::Restart),
+    ("subagents.*.persona", Reach::Restart),
+    ("subagents.*.persona-file", Reach::Restart),
+    ("subagents.*.tools", Reach::Restart),
+    ("subagents.*.without-tools", Reach::Restart),
+    ("subagents.*.continuable", Reach::Restart),
+    ("subagents.*.provider", Reach::Restart),
+    ("subagents.*.model", Reach::Restart),
+    ("subagents.*.depth-max", Reach::Restart),
+    ("subagents.*.output-schema", Reach::Restart),
     // Sessions were promised these tools in their first request.
     ("tools.enabled", Reach::Restart),
     ("tools.keep-environment", Reach::Restart),
     ("tools.shell-timeout-ms", Reach::Restart),
     ("tools.subagent-depth-max", Reach::Restart),
+    ("tools.subagent-mode", Reach::Restart),
+    ("tools.subagents-live-max", Reach::Restart),
 ];
 
 /// Values by key; `None` where nothing is said and nothing else holds.
@@ -183,6 +198,21 @@ impl Manifest {
                     effect: Effect::Restart,
                     old: old.map(address),
                     new: other.map(address),
+                }),
+            }
+        }
+        let names: BTreeSet<_> = self.subagents.keys().chain(new.subagents.keys()).collect();
+        for name in names {
+            match (self.subagents.get(name), new.subagents.get(name)) {
+                (Some(old), Some(other)) => {
+                    let at = ("subagents", name.as_str());
+                    compare(&mut changes, self, new, at, &of_subagent(old), &of_subagent(other));
+                }
+                (old, other) => changes.push(Change {
+                    path: format!("subagents.{name}"),
+                    effect: Effect::Restart,
+                    old: old.map(|kind| shown(&kind.description)),
+                    new: other.map(|kind| shown(&kind.description)),
                 }),
             }
         }
@@ -291,6 +321,33 @@ fn of_component(component: &Component) -> Settings {
     ])
 }
 
+fn of_subagent(kind: &Subagent) -> Settings {
+    let Subagent {
+        description,
+        persona,
+        persona_file,
+        tools,
+        without_tools,
+        continuable,
+        provider,
+        model,
+        depth_max,
+        output_schema,
+    } = kind;
+    settings([
+        ("description", Some(description.clone())),
+        ("persona", persona.clone()),
+        ("persona-file", persona_file.as_deref().and_then(path)),
+        ("tools", tools.as_ref().and_then(list)),
+        ("without-tools", list(without_tools)),
+        ("continuable", continuable.as_ref().map(ToString::to_string)),
+        ("provider", provider.clone()),
+        ("model", model.clone()),
+        ("depth-max", depth_max.as_ref().map(ToString::to_string)),
+        ("output-schema", output_schema.as_ref().map(|schema| json!(schema).to_string())),
+    ])
+}
+
 fn of_door(door: &Door) -> Settings {
     let Door { component, carrier, options, route_map, answers, policy, limits } = door;
     let (carrier, listen) = match carrier {
@@ -323,9 +380,11 @@ fn plain(manifest: &Manifest) -> Settings {
     let Manifest {
         components: _,
         doors: _,
+        subagents: _,
         model,
         store,
         tools,
+        hooks,
         permissions,
         confine,
         jobs,
@@ -356,12 +415,15 @@ fn plain(manifest: &Manifest) -> Settings {
         ("tools.keep-environment", list(&tools.keep_environment)),
         ("tools.shell-timeout-ms", number(tools.shell_timeout_ms)),
         ("tools.subagent-depth-max", number(tools.subagent_depth_max)),
+        ("tools.subagent-mode", word(tools.subagent_mode.as_str())),
+        ("tools.subagents-live-max", number(tools.subagents_live_max)),
         ("permissions.preset", word(permissions.preset.as_str())),
         ("permissions.policy", word(permissions.policy.as_str())),
         ("permissions.ceiling", word(permissions.ceiling.as_str())),
         ("permissions.children", word(permissions.children.as_str())),
         ("permissions.default", permissions.default.map(RuleDecision::as_str).and_then(word)),
         ("permissions.workspaces", permissions.workspaces.as_ref().and_then(list)),
+        ("hook", of_hooks(hooks)),
         ("jobs.delivery", word(delivery)),
         ("jobs.per-session-max", number(jobs.per_session_max)),
         ("jobs.host-max", number(jobs.host_max)),
@@ -457,6 +519,17 @@ fn rule(rule: &PermissionRule) -> String {
         text.push_str(&format!(" because {}", json!(reason)));
     }
     text
+}
+
+/// Every hook.
+fn of_hooks(hooks: &[Hook]) -> Option<String> {
+    let hook = |hook: &Hook| {
+        let Hook { name, event, tool, program, arguments, timeout_ms } = hook;
+        let tool = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
+        let (event, program) = (event.as_str(), program.display());
+        format!("{name} at {event}{tool}: {program} {} within {timeout_ms}ms", json!(arguments))
+    };
+    (!hooks.is_empty()).then(|| hooks.iter().map(hook).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]

@@ -12,9 +12,10 @@ use transom_policy::{DOOR_LIMITS, nearest};
 
 use super::{
     ANSWERS, BUILT_IN_COMPONENTS, CARRIERS, Carrier, Component, Door, DoorLimits, Durability,
-    Manifest, Model, PROVIDERS, SWAPS, StoreSettings, Swap, TOOLS, Tools,
+    Manifest, Model, PROVIDERS, SWAPS, StoreSettings, SubagentMode, Swap, TOOLS, Tools, hooks,
     keys::{COMPONENT, DOOR, MANIFEST},
     permissions::read,
+    subagents::{self, SUBAGENT_MODES},
     upkeep,
 };
 use crate::{
@@ -35,12 +36,21 @@ pub(super) fn manifest(reader: &mut Reader<'_>, document: &DeTable<'_>) -> Manif
     reader.require(document, "door", &MANIFEST.names(), 0, NO_DOOR);
     let doors =
         document.get("door").map(|node| doors(reader, node, &components)).unwrap_or_default();
+    let kinds = subagents::subagents(reader, document.get("subagents"));
+    let mut tools = tools(reader, document.get("tools"));
+    let named = document
+        .get("tools")
+        .and_then(|node| node.get_ref().as_table()?.get("enabled"))
+        .map(|node| node.span().start);
+    subagents::settle_tools(reader, &mut tools, &kinds, named);
     let manifest = Manifest {
         components,
         model: document.get("model").and_then(|node| model(reader, node)).unwrap_or_default(),
         store: store(reader, document.get("store")),
         doors,
-        tools: tools(reader, document.get("tools")),
+        tools,
+        subagents: kinds,
+        hooks: hooks::hooks(reader, document.get("hook")),
         permissions: read::permissions(reader, document.get("permissions")),
         confine: read::confine(reader, document.get("confine")),
         jobs: read::jobs(reader, document.get("jobs")),
@@ -420,6 +430,12 @@ fn tools(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Tools {
     }
     if let Some(depth) = reader.count(table, "subagent-depth-max") {
         tools.subagent_depth_max = depth;
+    }
+    if reader.choice(table, "subagent-mode", &SUBAGENT_MODES).as_deref() == Some("continuable") {
+        tools.subagent_mode = SubagentMode::Continuable;
+    }
+    if let Some(most) = reader.count(table, "subagents-live-max") {
+        tools.subagents_live_max = most;
     }
     tools
 }

@@ -7,9 +7,12 @@ use transom_policy::{
 };
 
 use super::{
-    ANSWERS, CARRIERS, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, MODES, PRESETS, PROVIDERS,
-    SHELL_TIMEOUT_MS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX, SUBAGENT_DEPTH_MOST, SWAPS, TOOLS,
+    ANSWERS, CARRIERS, HOOK_TIMEOUT_MS, HookEvent, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, MODES,
+    PRESETS, PROVIDERS, SHELL_TIMEOUT_MS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX,
+    SUBAGENT_DEPTH_MOST, SUBAGENTS_LIVE_MAX, SUBAGENTS_LIVE_MOST, SWAPS, TOOLS, TOOLS_OTHERWISE,
+    hooks::HOOK_TIMEOUT_MS_MOST,
     permissions::JOBS_MOST,
+    subagents::SUBAGENT_MODES,
     upkeep::{
         BACKOFF_MS_LEAST, BACKOFF_MS_MAX, BACKOFF_MS_MOST, CRASH_SECONDS, CRASHES, CRASHES_MOST,
         PROBATION_CALLS, PROBATION_CALLS_MOST, PROBATION_FAULTS, PROBATION_FAULTS_MOST,
@@ -25,6 +28,7 @@ pub const MANIFEST: Table = Table {
         Key::new("confine", Kind::Table(&CONFINE), CONFINE.doc),
         Key::new("control", Kind::Table(&CONTROL), CONTROL.doc),
         Key::new("door", Kind::Named(&DOOR), DOOR.doc).required(),
+        Key::new("hook", Kind::Tables(&HOOK), HOOK.doc),
         Key::new("jobs", Kind::Table(&JOBS), JOBS.doc),
         Key::new("metrics", Kind::Table(&METRICS), METRICS.doc),
         Key::new("model", Kind::Table(&MODEL), MODEL.doc),
@@ -32,6 +36,7 @@ pub const MANIFEST: Table = Table {
         Key::new("probation", Kind::Table(&PROBATION), PROBATION.doc),
         Key::new("recovery", Kind::Table(&RECOVERY), RECOVERY.doc),
         Key::new("store", Kind::Table(&STORE), STORE.doc),
+        Key::new("subagents", Kind::Named(&SUBAGENT), SUBAGENT.doc),
         Key::new("tools", Kind::Table(&TOOL_SETTINGS), TOOL_SETTINGS.doc),
     ],
 };
@@ -137,9 +142,10 @@ pub const TOOL_SETTINGS: Table = Table {
         Key::new(
             "enabled",
             Kind::List(&word("tool", TOOLS, "a built-in tool")),
-            "those that there are",
+            "those that there are; otherwise those of the default, and where children can take further messages \
+             `interrupt_agent`, `list_agents` and `send_message` besides",
         )
-        .or(Literal::Texts(TOOLS)),
+        .or(Literal::Texts(TOOLS_OTHERWISE)),
         Key::new(
             "keep-environment",
             Kind::List(&Key::new("variable", Kind::Shaped(r"^[^=*\s]+$"), "a variable's name")),
@@ -157,6 +163,64 @@ pub const TOOL_SETTINGS: Table = Table {
             (0, SUBAGENT_DEPTH_MOST),
             SUBAGENT_DEPTH_MAX,
             "how deep sessions may delegate to further sessions; 0 forbids it",
+        ),
+        word(
+            "subagent-mode",
+            &SUBAGENT_MODES,
+            "what a child of no kind is: `one-shot`, for one task; `continuable`, for further messages too",
+        )
+        .or(Literal::Text("one-shot")),
+        number(
+            "subagents-live-max",
+            (1, SUBAGENTS_LIVE_MOST),
+            SUBAGENTS_LIVE_MAX,
+            "live children of one session; one that rests makes room for a new one and comes back when it is written to",
+        ),
+    ],
+};
+
+/// `[subagents.<name>]`.
+pub const SUBAGENT: Table = Table {
+    doc: "A kind of child sessions that the tool `subagent` can be asked for.",
+    keys: &[
+        Key::new("description", Kind::Text, "for the model: when to use it").required(),
+        Key::new(
+            "persona",
+            Kind::Text,
+            "the persona section of its system prompt; otherwise the host's",
+        ),
+        Key::new("persona-file", Kind::Path, "a file with the persona, instead of `persona`"),
+        Key::new(
+            "tools",
+            Kind::List(&Key::new("tool", Kind::Text, "a tool, or a pattern of tools")),
+            "the tools that it has; otherwise those of its parent. It never has one that its parent lacks",
+        ),
+        Key::new(
+            "without-tools",
+            Kind::List(&Key::new("tool", Kind::Text, "a tool, or a pattern of tools")),
+            "tools that it does not have",
+        )
+        .or(Literal::Texts(&[])),
+        Key::new(
+            "continuable",
+            Kind::Boolean,
+            "`true`: it outlives its task and takes further messages; otherwise as `[tools] subagent-mode` says",
+        ),
+        word("provider", PROVIDERS, "who answers it; otherwise whoever answers its parent"),
+        Key::new(
+            "model",
+            Kind::Text,
+            "the model's name; otherwise its parent's, or the provider's default",
+        ),
+        Key::new(
+            "depth-max",
+            Kind::Number { least: 1, most: SUBAGENT_DEPTH_MOST },
+            "how deep it may lie; otherwise, and at most, `[tools] subagent-depth-max`",
+        ),
+        Key::new(
+            "output-schema",
+            Kind::Any,
+            "JSON Schema of its last words, which are then JSON; not for one that takes further messages",
         ),
     ],
 };
@@ -209,6 +273,28 @@ pub const RULE: Table = Table {
         word("mode", &MODES, "the rule holds only under this mode"),
         word("decision", &DECISIONS, "what becomes of the call").required(),
         Key::new("reason", Kind::Text, "a sentence for whoever is asked or refused"),
+    ],
+};
+
+/// `[[hook]]`.
+pub const HOOK: Table = Table {
+    doc: "A program that has a say at a point of a turn. Those of one point are asked in order; those of a later file stand first.",
+    keys: &[
+        Key::new("name", Kind::Shaped("^[a-z][a-z0-9-]{0,63}$"), "its name in logs, unique")
+            .required(),
+        word("event", &HookEvent::WORDS, "where it has its say").required(),
+        Key::new(
+            "tool",
+            Kind::Text,
+            "a pattern of the whole public names of tools that it is asked about; otherwise all",
+        ),
+        Key::new("command", Kind::Command, "the program and its arguments").required(),
+        number(
+            "timeout-ms",
+            (1, HOOK_TIMEOUT_MS_MOST),
+            HOOK_TIMEOUT_MS,
+            "after how many milliseconds a program without an answer has failed",
+        ),
     ],
 };
 

@@ -13,9 +13,9 @@ use crate::{
     sources::{SourceKind, Sources, merge},
 };
 
-/// The list that goes on below where any other is replaced: the first rule that matches decides, so that a later file's
-/// rules have the first word and none of an earlier one disappears.
-const JOINED: &[&str] = &["permissions", "rule"];
+/// The lists that go on below where any other is replaced. The first rule that matches decides, so that a later file's
+/// rules have the first word and none of an earlier one disappears; nor does a hook, which only ever narrows.
+const JOINED: &[&[&str]] = &[&["hook"], &["permissions", "rule"]];
 
 /// One file.
 pub(super) struct Layer<'t> {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use transom_policy::Limits;
 
-use super::{BUILT_IN, Carrier, Manifest, TOOLS, state_directory};
+use super::{BUILT_IN, Carrier, Manifest, TOOLS_OTHERWISE, state_directory};
 use crate::{
     error::ConfigErrors,
     lock::Lock,
@@ -53,7 +53,7 @@ fn without_a_manifest_there_are_two_doors_and_the_scripted_model() {
     assert_eq!(manifest.doors["sdk"].route_map["deepseek-official"], "scripted");
     assert_eq!(manifest.model.provider.as_deref(), Some("scripted"));
     assert_eq!(manifest.store.path.as_deref(), Some(Path::new("/state/store.db")));
-    assert_eq!(manifest.tools.enabled, TOOLS);
+    assert_eq!(manifest.tools.enabled, TOOLS_OTHERWISE);
     // The text can be shown, copied and changed.
     assert!(Manifest::parse(Path::new("transom.toml"), BUILT_IN.as_bytes()).is_ok());
 }

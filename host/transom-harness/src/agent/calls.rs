@@ -5,10 +5,12 @@ use std::{mem, sync::Arc};
 
 use super::{
     Agent, Effect, Live, Token,
+    hooks::unreviewed,
     turn::{At, Next, StepEnd, Turn},
 };
 use crate::{
     block::Block,
+    chunk::LlmFailure,
     event::Data,
     message::{Message, Role, Source},
     permissions::{Access, ApprovalPolicy, Outcome},
@@ -17,23 +19,25 @@ use crate::{
 
 #[derive(Debug)]
 pub(super) struct Calls {
-    calls: Vec<Call>,
+    pub(super) calls: Vec<Call>,
     /// Set once the turn was cancelled: when to stop waiting.
     drain: Option<Token>,
     concluded: bool,
+    /// Whoever schedules them has failed: nothing starts any more, and the turn ends with this (L-58).
+    pub(super) failed: Option<LlmFailure>,
 }
 
 #[derive(Debug)]
-struct Call {
-    id: String,
-    name: String,
-    arguments: String,
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) arguments: String,
     parallel: bool,
-    state: State,
+    pub(super) state: State,
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     Waiting,
     /// Whether it may begin is being found out. `seq` is, here and below, that of its `tool/call`.
     Judging {
@@ -41,6 +45,17 @@ enum State {
         seq: u64,
         /// What it is judged with, and what it runs with (P-3).
         access: Access,
+    },
+    /// Whether it may begin could not be found out. It has no result, unless a cancel gives it one.
+    Unsettled {
+        seq: u64,
+    },
+    /// It may begin, at least if somebody allows it; hooks may narrow that.
+    Hooking {
+        token: Token,
+        seq: u64,
+        access: Access,
+        judgement: Judgement,
     },
     /// Somebody decides.
     Asking {
@@ -51,6 +66,17 @@ enum State {
     Running {
         token: Token,
         seq: u64,
+    },
+    /// Its body has ended, and hooks are to see the outcome once it is due.
+    Ran {
+        seq: u64,
+        outcome: ToolOutcome,
+    },
+    /// Hooks look at the outcome.
+    Reviewing {
+        token: Token,
+        seq: u64,
+        outcome: ToolOutcome,
     },
     Ended {
         seq: u64,
@@ -74,7 +100,7 @@ impl Calls {
             | Block::ToolResult { .. }
             | Block::Raw(_) => None,
         });
-        Calls { calls: calls.collect(), drain: None, concluded: false }
+        Calls { calls: calls.collect(), drain: None, concluded: false, failed: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -124,7 +150,11 @@ impl Calls {
             State::Running { token, .. } => Some(token),
             State::Waiting
             | State::Judging { .. }
+            | State::Unsettled { .. }
+            | State::Hooking { .. }
             | State::Asking { .. }
+            | State::Ran { .. }
+            | State::Reviewing { .. }
             | State::Ended { .. }
             | State::Committed => None,
         })
@@ -133,8 +163,15 @@ impl Calls {
     /// The first waiting call, if it may start beside what is running. Policies run one after the other, only bodies
     /// overlap (L-57).
     fn startable(&self, parallel_max: usize) -> Option<usize> {
-        let undecided =
-            |call: &Call| matches!(call.state, State::Judging { .. } | State::Asking { .. });
+        let undecided = |call: &Call| {
+            matches!(
+                call.state,
+                State::Judging { .. }
+                    | State::Hooking { .. }
+                    | State::Asking { .. }
+                    | State::Reviewing { .. }
+            )
+        };
         if self.calls.iter().any(undecided) {
             return None;
         }
@@ -160,6 +197,11 @@ impl Agent {
         mut calls: Calls,
         parallel: &[bool],
     ) -> Next {
+        let (planned, asked) = (parallel.len(), calls.calls.len());
+        if planned != asked {
+            let why = format!("{planned} of {asked} tool calls were planned");
+            return self.plan_failed(out, now, turn, calls, why);
+        }
         for (call, parallel) in calls.calls.iter_mut().zip(parallel) {
             call.parallel = *parallel;
         }
@@ -188,7 +230,10 @@ impl Agent {
                 Some(_) if !outcome.is_error => ToolOutcome { job: outcome.job, ..aborted() },
                 Some(_) | None => outcome,
             };
-            call.state = State::Ended { seq, outcome };
+            call.state = match self.config.hooks.post_execute {
+                true => State::Ran { seq, outcome },
+                false => State::Ended { seq, outcome },
+            };
         }
         self.pump(out, now, turn, calls)
     }
@@ -218,7 +263,13 @@ impl Agent {
         mut calls: Calls,
     ) -> Next {
         self.commit_ended(out, now, &turn, &mut calls);
-        if turn.cancelled.is_none() {
+        if let (None, Some(failure)) = (&turn.cancelled, &calls.failed) {
+            if calls.at_rest() {
+                let failure = failure.clone();
+                self.end_step(out, now, &turn);
+                return self.fail_turn(out, now, &turn, failure);
+            }
+        } else if turn.cancelled.is_none() {
             while let Some(at) = calls.startable(self.config.parallel_calls_max.max(1)) {
                 self.start_call(out, now, &turn, &mut calls, at);
             }
@@ -280,12 +331,29 @@ impl Agent {
             && let State::Judging { seq, access, .. } = call.state
         {
             match judgement {
-                Judgement::Run => self.run_call(out, call, seq, access),
-                Judgement::Refuse(outcome) => call.state = State::Ended { seq, outcome },
-                Judgement::Ask(wanted) => self.ask_about(out, now, call, seq, wanted),
+                Judgement::Run | Judgement::Ask(_) if self.config.hooks.pre_execute => {
+                    self.hook_call(out, &turn, call, (seq, access), judgement);
+                }
+                judgement => self.begin_call(out, now, call, (seq, access), judgement),
             }
         }
         self.pump(out, now, turn, calls)
+    }
+
+    /// Everybody but a person has decided about a call.
+    pub(super) fn begin_call(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        call: &mut Call,
+        (seq, access): (u64, Access),
+        judgement: Judgement,
+    ) {
+        match judgement {
+            Judgement::Run => self.run_call(out, call, seq, access),
+            Judgement::Refuse(outcome) => call.state = State::Ended { seq, outcome },
+            Judgement::Ask(wanted) => self.ask_about(out, now, call, seq, wanted),
+        }
     }
 
     fn run_call(&mut self, out: &mut Vec<Effect>, call: &mut Call, seq: u64, access: Access) {
@@ -363,8 +431,13 @@ impl Agent {
     pub(super) fn abort_undecided(&mut self, out: &mut Vec<Effect>, now: u64, calls: &mut Calls) {
         for call in &mut calls.calls {
             match mem::replace(&mut call.state, State::Waiting) {
-                State::Judging { seq, .. } => {
+                State::Judging { seq, .. }
+                | State::Unsettled { seq }
+                | State::Hooking { seq, .. } => {
                     call.state = State::Ended { seq, outcome: undispatched() };
+                }
+                State::Ran { seq, outcome } | State::Reviewing { seq, outcome, .. } => {
+                    call.state = State::Ended { seq, outcome: unreviewed(outcome) };
                 }
                 State::Asking { seq, approval, wanted } => {
                     self.log_decision(out, now, &approval, Outcome::Cancelled);
@@ -397,12 +470,22 @@ impl Agent {
                 State::Committed => {}
                 State::Ended { seq, outcome } => {
                     calls.concluded |= outcome.concludes;
-                    self.commit_result(out, now, turn, &call.id, seq, outcome);
+                    self.commit_result(out, now, turn, call, seq, outcome);
+                }
+                State::Ran { seq, outcome } if turn.cancelled.is_some() => {
+                    self.commit_result(out, now, turn, call, seq, unreviewed(outcome));
+                }
+                State::Ran { seq, outcome } => {
+                    self.review(out, turn, call, seq, outcome);
+                    break;
                 }
                 earlier @ (State::Waiting
                 | State::Judging { .. }
+                | State::Unsettled { .. }
+                | State::Hooking { .. }
                 | State::Asking { .. }
-                | State::Running { .. }) => {
+                | State::Running { .. }
+                | State::Reviewing { .. }) => {
                     call.state = earlier;
                     break;
                 }
@@ -416,7 +499,7 @@ impl Agent {
             if matches!(call.state, State::Waiting) {
                 let seq = self.log_call(out, now, turn, call);
                 call.state = State::Committed;
-                self.commit_result(out, now, turn, &call.id, seq, undispatched());
+                self.commit_result(out, now, turn, call, seq, undispatched());
             }
         }
     }
@@ -426,11 +509,23 @@ impl Agent {
         out: &mut Vec<Effect>,
         now: u64,
         turn: &Turn,
-        call_id: &str,
+        call: &Call,
         call_seq: u64,
         outcome: ToolOutcome,
     ) {
-        let ToolOutcome { content, is_error, error, meta, concludes: _, job, todos } = outcome;
+        let call_id = call.id.as_str();
+        let seen = self.config.hooks.result.then(|| outcome.clone());
+        let ToolOutcome {
+            content,
+            is_error,
+            error,
+            value: _,
+            contexts,
+            meta,
+            concludes: _,
+            job,
+            todos,
+        } = outcome;
         if let Some(todos) = todos {
             out.push(Effect::Append(self.log.append(now, &Data::TodoWrite { todos: &todos })));
         }
@@ -453,6 +548,12 @@ impl Agent {
         };
         let event = self.log.append_surface(now, &data, Arc::clone(&message), Some(&[call_seq]));
         out.push(Effect::Append(event));
+        if let Some(seen) = seen {
+            self.show_result(out, turn, call, seen);
+        }
+        if turn.cancelled.is_none() {
+            self.queue_contexts(out, now, contexts);
+        }
         self.settle_early_jobs(out, now);
     }
 }
@@ -477,6 +578,6 @@ fn undispatched() -> ToolOutcome {
     ToolOutcome::error("tool call aborted before dispatch", error)
 }
 
-fn aborted() -> ToolOutcome {
+pub(super) fn aborted() -> ToolOutcome {
     ToolOutcome::error("tool call aborted", Some(("AbortError", "ABORTED")))
 }

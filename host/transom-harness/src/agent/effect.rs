@@ -8,6 +8,7 @@ use super::calls::Approval;
 use crate::{
     chunk::{Chunk, LlmFailure},
     event::Event,
+    hooks::{HookAnswer, HookAsk},
     jobs::JobChange,
     permissions::Outcome,
     ports::{Judgement, ModelRequest, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
@@ -50,6 +51,10 @@ pub enum Happened {
     Planned(Token, Vec<bool>),
     /// Answers `Judge`.
     Judged(Token, Judgement),
+    /// Instead of an answer to `PlanCalls` or `Judge`: whoever schedules calls has failed (L-58).
+    CallsFailed(Token, String),
+    /// Answers `AskHooks`.
+    Hooked(Token, HookAnswer),
     /// Answers `Ask`.
     Decided {
         /// That of the `approval/asked`.
@@ -74,8 +79,6 @@ pub struct Assembly {
     pub tools: Arc<[ToolSpec]>,
     /// Counts for every attempt of the step.
     pub retry: RetryPolicy,
-    /// `false`: a policy rejects what the turn has claimed, and the turn ends `blocked` (L-44).
-    pub admitted: bool,
 }
 
 /// What the driver must do, in order.
@@ -115,6 +118,17 @@ pub enum Effect {
         /// Its `tool/call` event is appended.
         call: ToolCall,
     },
+    /// Once everything appended so far is durable (L-74): ask those who have a say at this point.
+    AskHooks {
+        /// Comes back in `Happened::Hooked`.
+        token: Token,
+        /// What is asked.
+        ask: HookAsk,
+    },
+    /// Nobody wants the answer any more, and none is waited for.
+    StopHooks(Token),
+    /// Once everything appended so far is durable: tell those who watch.
+    Observe(HookAsk),
     /// Put a call to whoever decides; a `Live::Decided` of the same id withdraws it.
     Ask(Approval),
     /// Once everything appended so far is durable (L-74).

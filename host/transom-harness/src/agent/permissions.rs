@@ -8,13 +8,14 @@ use transom_frame::Failure;
 use super::{Agent, Delivery, Effect, Live};
 use crate::{
     block::Block,
-    event::{Data, Event, SubagentMode},
+    event::{Data, Event},
     header::Origin,
     message::{CONTEXT_PLUGIN, Form, Message, Role, Section, Source},
     permissions::{
         Access, ApprovalPolicy, Mode,
         presets::{Defaults, Knobs, PRESETS, Projection, Setting, policy_changed},
     },
+    subagents::Descriptor,
 };
 
 /// What the host gives to sessions that have no settings of their own.
@@ -48,15 +49,6 @@ impl Default for Permissions {
             children: ApprovalPolicy::Never,
         }
     }
-}
-
-/// What a delegated session is, told in its first turn (L-67).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Descriptor {
-    /// Who runs it.
-    pub provider: String,
-    /// A few words for people.
-    pub label: Option<String>,
 }
 
 /// The part of the host that speaks of approvals (P-11).
@@ -93,7 +85,7 @@ impl Agent {
         descriptor: Descriptor,
         mode: Option<Mode>,
     ) -> Vec<Event> {
-        self.descriptor = Some(descriptor);
+        self.undescribed = Some(descriptor);
         let Permissions { children, approvals, .. } = &self.config.permissions;
         let settings = Knobs::delegate(mode, *children, *approvals);
         settings.iter().map(|setting| self.set(now, setting)).collect()
@@ -134,18 +126,6 @@ impl Agent {
         let event = self.log.append(now, &Data::Setting(setting));
         self.log.knobs.apply(setting);
         event
-    }
-
-    /// Says once what a delegated session is, ahead of its first step (L-67).
-    pub(super) fn describe_once(&mut self, out: &mut Vec<Effect>, now: u64) {
-        let Some(Descriptor { provider, label }) = self.descriptor.take() else { return };
-        let data = Data::SubagentDescriptor {
-            version: 2,
-            mode: SubagentMode::OneShot,
-            provider: &provider,
-            label: label.as_deref(),
-        };
-        out.push(Effect::Append(self.log.append(now, &data)));
     }
 
     /// Tells the model what has changed around it, if anything has (L-96).
@@ -197,7 +177,7 @@ impl Agent {
             section("approval:policy", policy_text(policy).to_owned());
         }
         if self.header().origin == Some(Origin::Subagent) {
-            section("subagent:delegation", DELEGATION.to_owned());
+            section("subagent:delegation", self.delegation_text());
         }
         sections
     }
@@ -234,7 +214,3 @@ fn policy_text(policy: ApprovalPolicy) -> &'static str {
         }
     }
 }
-
-const DELEGATION: &str = "You work on a task that another agent has handed to you. Its scope, and what you may do, are fixed \
-                          and cannot be widened. Finish with a message that says what you did, and what you could not do \
-                          and why.";

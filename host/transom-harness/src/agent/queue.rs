@@ -79,7 +79,7 @@ impl Agent {
     }
 
     #[expect(clippy::too_many_arguments, reason = "they are the members of one event")]
-    fn splice(
+    pub(super) fn splice(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,

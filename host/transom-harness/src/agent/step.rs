@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Agent, Effect, Token,
+    Agent, Effect, Partial, Token,
     calls::Calls,
     turn::{At, Next, StepEnd, Turn},
 };
@@ -11,12 +11,23 @@ use crate::{
     block::Block,
     chunk::{Assembler, Chunk, Finish, LlmFailure},
     event::{AdapterDefaults, Data, HeaderReason, RequestConfig, RequestHeader, TitleSource},
+    hooks::Context,
     message::{Message, Role, Source},
     ports::{ModelRequest, Served, ToolSpec},
     retry::{self, Again},
     system_prompt::{self, Variables},
     title,
 };
+
+/// What a step begins with, once it may.
+#[derive(Debug)]
+pub(super) struct Ready {
+    /// Claimed; in the order in which they enter.
+    pub(super) messages: Vec<Arc<Message>>,
+    pub(super) served: Served,
+    pub(super) system: Option<Arc<str>>,
+    pub(super) tools: Arc<[ToolSpec]>,
+}
 
 /// One request to a model and what has come of it so far.
 #[derive(Debug)]
@@ -37,23 +48,18 @@ impl Agent {
             model: &served.model,
             cwd: self.cwd.as_deref(),
         };
-        let prompt = system_prompt::assemble(&self.config.prompt, variables)?;
+        let sections = self.prompt_sections();
+        let prompt = system_prompt::assemble(&sections, variables)?;
         Ok((!prompt.is_empty()).then(|| prompt.into()))
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each is one ingredient of the step's first events"
-    )]
     pub(super) fn begin_step(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         mut turn: Turn,
-        messages: Vec<Arc<Message>>,
-        served: Served,
-        system: Option<Arc<str>>,
-        tools: Arc<[ToolSpec]>,
+        Ready { messages, served, system, tools }: Ready,
+        contexts: Vec<Context>,
     ) -> Next {
         self.describe_once(out, now);
         turn.step += 1;
@@ -67,6 +73,7 @@ impl Agent {
             out.push(Effect::Append(event));
         }
         self.tell_context(out, now);
+        self.enter_contexts(out, now, contexts);
         // Behind all messages (L-34), made of the first that a person wrote (L-18).
         for (seq, message) in &said {
             self.title(out, now, message, *seq);
@@ -208,8 +215,11 @@ impl Agent {
                 format!("the model asked for {calls} tool calls in one answer; {most} are allowed");
             return self.fail_turn(out, now, &turn, LlmFailure::new("MALFORMED_RESPONSE", text));
         }
-        let source =
-            Source::Model { provider: attempt.served.provider, model: attempt.served.model };
+        let source = Source::Model {
+            provider: attempt.served.provider,
+            model: attempt.served.model,
+            partial: false,
+        };
         let message = Arc::new(Message {
             id: self.chance.message_id(),
             role: Role::Assistant,
@@ -234,6 +244,35 @@ impl Agent {
         out.push(Effect::PlanCalls { token, calls: calls.names_and_arguments() });
         turn.at = At::Planning { token, calls };
         Next::Wait(turn)
+    }
+
+    /// What a cancelled answer has said so far, where the session wants it kept: its text, and never half a call (L-48).
+    pub(super) fn commit_partial(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        turn: &Turn,
+        attempt: Attempt,
+    ) {
+        if self.partial == Partial::Drop {
+            return;
+        }
+        let (content, usage) = attempt.assembler.partial();
+        if content.is_empty() {
+            return;
+        }
+        let Served { provider, model, .. } = attempt.served;
+        let message = Arc::new(Message {
+            id: self.chance.message_id(),
+            role: Role::Assistant,
+            content,
+            source: Source::Model { provider, model, partial: true },
+        });
+        let data =
+            Data::AssistantMessage { turn: turn.turn, step: turn.step, message: &message, usage };
+        let event =
+            self.log.append_surface(now, &data, Arc::clone(&message), Some(&attempt.chunks));
+        out.push(Effect::Append(event));
     }
 
     fn attempt_failed(

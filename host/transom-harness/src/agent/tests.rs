@@ -2,6 +2,7 @@
 
 mod asks;
 mod cancel;
+mod hooks;
 mod jobs;
 mod lives;
 mod model;
@@ -25,6 +26,7 @@ use crate::{
     chunk::{BlockType, Chunk, Finish, LlmFailure, TokenUsage},
     event::Cause,
     header::Header,
+    hooks::{HookAnswer, HookAsk, HookReport, Verdict},
     message::Source,
     ports::{Judgement, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
 };
@@ -46,6 +48,10 @@ pub(super) struct Play {
     pub(super) judging: Vec<(Token, ToolCall)>,
     pub(super) strict: bool,
     pub(super) asks: Vec<Approval>,
+    /// What hooks are asked.
+    pub(super) hooks: Vec<(Token, HookAsk)>,
+    /// What those who watch were told.
+    pub(super) observed: Vec<HookAsk>,
     pub(super) tools: Vec<(Token, ToolCall)>,
     pub(super) timers: Vec<(Token, u64)>,
     pub(super) stopped: Vec<Token>,
@@ -85,6 +91,8 @@ impl Play {
             judging: Vec::new(),
             strict: false,
             asks: Vec::new(),
+            hooks: Vec::new(),
+            observed: Vec::new(),
             tools: Vec::new(),
             timers: Vec::new(),
             stopped: Vec::new(),
@@ -138,6 +146,13 @@ impl Play {
             Effect::StopModel(token) | Effect::StopTool(token) => self.stopped.push(token),
             Effect::PlanCalls { token, calls } => self.planning.push((token, calls.len())),
             Effect::Judge { token, call } => self.judging.push((token, call)),
+            Effect::AskHooks { token, ask } => self.hooks.push((token, ask)),
+            Effect::StopHooks(token) => {
+                let asked = self.hooks.len();
+                self.hooks.retain(|(asked, _)| *asked != token);
+                assert_eq!(self.hooks.len() + 1, asked, "only what is asked is stopped");
+            }
+            Effect::Observe(seen) => self.observed.push(seen),
             Effect::Ask(approval) => self.asks.push(approval),
             Effect::RunTool { token, call } => self.tools.push((token, call)),
             Effect::Timer { token, after_ms } => self.timers.push((token, after_ms)),
@@ -231,6 +246,20 @@ impl Play {
         self.happen(Happened::ToolEnded(token, outcome))
     }
 
+    /// Answers what hooks were asked first; `one` has its say.
+    pub(super) fn hook(&mut self, verdict: Verdict) -> &mut Play {
+        let (token, _) = self.hooks.remove(0);
+        let report = HookReport {
+            hook: "one".to_owned(),
+            decision: "said".to_owned(),
+            reason: None,
+            exit_code: Some(0),
+            stderr_summary: None,
+            duration_ms: 3,
+        };
+        self.happen(Happened::Hooked(token, HookAnswer { verdict, reports: vec![report] }))
+    }
+
     pub(super) fn ring(&mut self) -> &mut Play {
         let (token, _) = self.timers.remove(0);
         self.happen(Happened::Timer(token))
@@ -256,7 +285,6 @@ pub(super) fn assembly() -> Assembly {
         }),
         tools: Arc::from(Vec::<ToolSpec>::new()),
         retry: RetryPolicy::default(),
-        admitted: true,
     }
 }
 
@@ -285,6 +313,11 @@ fn line(event: &Value) -> String {
                 "{} {} {}",
                 block["toolCallId"], block["content"][0]["text"], data["error"]["code"]
             )
+        }
+        "hook/result" => {
+            let (point, hook) =
+                (data["point"].as_str().unwrap(), data["handlerId"].as_str().unwrap());
+            format!("{point} {hook} {}", data["decision"].as_str().unwrap())
         }
         "llm/retry" => format!("{} {}", data["retry"], data["delayMs"]),
         "llm/retry-started" => data["retry"].to_string(),

@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use transom_frame::{Code, MessageId};
 
-use super::{Agent, Assembly, Effect, Happened, Live, Token, calls::Calls, step::Attempt};
+use super::{
+    Agent, Assembly, Effect, Happened, Live, Token,
+    calls::Calls,
+    step::{Attempt, Ready},
+};
 use crate::{
     chunk::LlmFailure,
     event::{Cause, Data, Target, TurnEnd},
@@ -21,6 +25,8 @@ pub(super) struct Turn {
     /// A step of this turn hit the output limit (L-44: sticky).
     pub(super) limit_hit: bool,
     pub(super) cancelled: Option<Cause>,
+    /// How often hooks have kept the turn from ending.
+    pub(super) prolonged: u32,
     /// Messages that this turn claimed.
     pub(super) claimed: Vec<MessageId>,
     /// Retries of the step under way, and the id that they share.
@@ -38,6 +44,11 @@ pub(super) enum At {
         token: Token,
         messages: Vec<Arc<Message>>,
     },
+    /// Hooks say whether the step may begin.
+    Deciding {
+        token: Token,
+        ready: Ready,
+    },
     Calling(Attempt),
     /// Before another attempt.
     Resting {
@@ -49,6 +60,11 @@ pub(super) enum At {
         calls: Calls,
     },
     Calls(Calls),
+    /// Hooks say whether the turn may end, which nothing else keeps from that.
+    Stopping {
+        token: Token,
+        end: StepEnd,
+    },
 }
 
 /// What comes after a move.
@@ -77,7 +93,13 @@ impl Turn {
     pub(super) fn stop_everything(&self, out: &mut Vec<Effect>) {
         match &self.at {
             At::Calling(attempt) => out.push(Effect::StopModel(attempt.token)),
-            At::Calls(calls) => calls.stop_running(out),
+            At::Calls(calls) => {
+                calls.stop_running(out);
+                calls.stop_hooks(out);
+            }
+            At::Deciding { token, .. } | At::Stopping { token, .. } => {
+                out.push(Effect::StopHooks(*token));
+            }
             At::Moving | At::Assembling { .. } | At::Resting { .. } | At::Planning { .. } => {}
         }
     }
@@ -108,6 +130,7 @@ impl Agent {
             turn,
             step: 0,
             limit_hit: false,
+            prolonged: 0,
             cancelled: None,
             claimed,
             retries: None,
@@ -178,6 +201,16 @@ impl Agent {
             {
                 self.assembled(out, now, turn, messages, assembly)
             }
+            (At::Deciding { token, ready }, Happened::Hooked(answered, answer))
+                if token == answered =>
+            {
+                self.step_decided(out, now, turn, ready, answer)
+            }
+            (At::Stopping { token, end }, Happened::Hooked(answered, answer))
+                if token == answered =>
+            {
+                self.stop_decided(out, now, turn, end, answer)
+            }
             (At::Calling(attempt), Happened::Chunk(answered, chunk))
                 if attempt.token == answered =>
             {
@@ -190,6 +223,17 @@ impl Agent {
                 if token == answered =>
             {
                 self.planned(out, now, turn, calls, &parallel)
+            }
+            (At::Planning { token, calls }, Happened::CallsFailed(answered, why))
+                if token == answered =>
+            {
+                self.plan_failed(out, now, turn, calls, why)
+            }
+            (At::Calls(calls), Happened::CallsFailed(answered, why)) => {
+                self.judge_failed(out, now, turn, calls, answered, why)
+            }
+            (At::Calls(calls), Happened::Hooked(answered, answer)) => {
+                self.call_hooked(out, now, turn, calls, answered, answer)
             }
             (At::Calls(calls), Happened::Judged(answered, judgement)) => {
                 self.judged(out, now, turn, calls, answered, judgement)
@@ -218,11 +262,8 @@ impl Agent {
         messages: Vec<Arc<Message>>,
         assembly: Assembly,
     ) -> Next {
-        let Assembly { served, tools, retry, admitted } = assembly;
+        let Assembly { served, tools, retry } = assembly;
         turn.retry = retry;
-        if !admitted {
-            return self.close_turn(out, now, &turn, &TurnEnd::Blocked);
-        }
         let served = match served {
             Ok(served) => served,
             Err(failure) => {
@@ -235,13 +276,58 @@ impl Agent {
                         failure.message
                     ),
                 };
-                return self.fail_turn(out, now, &turn, LlmFailure::new(code, message));
+                let failure = LlmFailure::new(code, message);
+                return self.fail_before_step(out, now, turn, messages, failure);
             }
         };
         match self.system_prompt(&served) {
-            Ok(system) => self.begin_step(out, now, turn, messages, served, system, tools),
-            Err(why) => self.fail_turn(out, now, &turn, LlmFailure::new("UNKNOWN", why)),
+            Ok(system) => {
+                self.decide_step(out, now, turn, Ready { messages, served, system, tools })
+            }
+            Err(why) => {
+                let failure = LlmFailure::new("UNKNOWN", why);
+                self.fail_before_step(out, now, turn, messages, failure)
+            }
         }
+    }
+
+    /// What a later step of a turn has claimed and could not begin with goes back to where it waited, and the failure is
+    /// not charged to it (L-33). The first step's messages stay claimed: whoever sent them is told that they failed, and
+    /// nothing stands between claim and end (S-109, decision 6).
+    fn fail_before_step(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        messages: Vec<Arc<Message>>,
+        failure: LlmFailure,
+    ) -> Next {
+        if turn.step > 0 && !messages.is_empty() {
+            turn.claimed.retain(|id| messages.iter().all(|message| message.id != *id));
+            self.insert(out, now, Target::NextStep, 0, messages);
+        }
+        self.fail_turn(out, now, &turn, failure)
+    }
+
+    /// Puts messages into a list of the inbox, and says so in the log.
+    pub(super) fn insert(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        target: Target,
+        start: usize,
+        inserted: Vec<Arc<Message>>,
+    ) {
+        let data = Data::InboxSpliced {
+            target,
+            start,
+            removed_count: None,
+            inserted: &inserted,
+            outcome: None,
+        };
+        out.push(Effect::Append(self.log.append(now, &data)));
+        self.inbox.splice(target, start, 0, inserted);
+        self.inbox_changed = true;
     }
 
     /// After `step/end`: whether the turn goes on (L-31), with the rule of L-35 that results of tools
@@ -256,6 +342,21 @@ impl Agent {
         self.end_step(out, now, &turn);
         turn.limit_hit |= end == StepEnd::MaxTokens;
         turn.retries = None;
+        let ends = end != StepEnd::Continue && self.inbox.list(Target::NextStep).is_empty();
+        if ends && self.may_be_prolonged(&turn) {
+            return self.ask_to_stop(out, turn, end);
+        }
+        self.end_or_go_on(out, now, turn, end)
+    }
+
+    /// Everybody has been asked who could keep the turn from ending.
+    pub(super) fn end_or_go_on(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        mut turn: Turn,
+        end: StepEnd,
+    ) -> Next {
         if end != StepEnd::Continue && self.inbox.list(Target::NextStep).is_empty() {
             let end = if turn.limit_hit { TurnEnd::MaxTokens } else { TurnEnd::Completed };
             return self.close_turn(out, now, &turn, &end);
@@ -323,8 +424,15 @@ impl Agent {
         turn.stop_everything(out);
         match std::mem::replace(&mut turn.at, At::Moving) {
             // Between steps: the last one has its end already.
-            At::Moving | At::Assembling { .. } => self.close_aborted(out, now, &turn),
-            At::Calling(_) | At::Resting { .. } => {
+            At::Moving | At::Assembling { .. } | At::Deciding { .. } | At::Stopping { .. } => {
+                self.close_aborted(out, now, &turn)
+            }
+            At::Calling(attempt) => {
+                self.commit_partial(out, now, &turn, attempt);
+                self.end_step(out, now, &turn);
+                self.close_aborted(out, now, &turn)
+            }
+            At::Resting { .. } => {
                 self.end_step(out, now, &turn);
                 self.close_aborted(out, now, &turn)
             }

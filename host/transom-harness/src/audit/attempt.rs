@@ -98,20 +98,40 @@ impl Attempt {
             None => return bad("L-14", "assistant/message of an attempt without a finish"),
         };
         let (blocks, counted) = self.assembler.finish(&reason);
-        let same = blocks.len() == content.len()
-            && blocks
-                .iter()
-                .zip(content)
-                .all(|(block, text)| says_the_same(&crate::json(block), text.get()));
-        ensure(same, "L-16", || {
-            format!("the content must be what the chunks make: {}", crate::json(&blocks))
-        })?;
-        let usage = usage.and_then(|usage| serde_json::from_str::<TokenUsage>(usage.get()).ok());
-        ensure(usage == counted, "L-16", || {
-            format!("usage must be that of the chunks: {}", crate::json(&counted))
-        })?;
+        says(&blocks, content, counted, usage)?;
         Ok(matches!(reason, Finish::MaxTokens))
     }
+
+    /// Whether the message is what chunks without an end have said so far (L-48).
+    pub(super) fn makes_part(self, content: &[&RawValue], usage: Option<&RawValue>) -> Checked {
+        ensure(self.finish.is_none(), "L-48", || {
+            "a part of an answer whose attempt has a finish".to_owned()
+        })?;
+        let (blocks, counted) = self.assembler.partial();
+        ensure(!blocks.is_empty(), "L-48", || "a part of an answer without text".to_owned())?;
+        says(&blocks, content, counted, usage)
+    }
+}
+
+/// Whether a message has these blocks and this usage (L-16).
+fn says(
+    blocks: &[Block],
+    content: &[&RawValue],
+    counted: Option<TokenUsage>,
+    usage: Option<&RawValue>,
+) -> Checked {
+    let same = blocks.len() == content.len()
+        && blocks
+            .iter()
+            .zip(content)
+            .all(|(block, text)| says_the_same(&crate::json(block), text.get()));
+    ensure(same, "L-16", || {
+        format!("the content must be what the chunks make: {}", crate::json(&blocks))
+    })?;
+    let usage = usage.and_then(|usage| serde_json::from_str::<TokenUsage>(usage.get()).ok());
+    ensure(usage == counted, "L-16", || {
+        format!("usage must be that of the chunks: {}", crate::json(&counted))
+    })
 }
 
 /// Whether two texts are the same JSON, whatever the order of their members.

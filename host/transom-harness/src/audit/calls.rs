@@ -53,13 +53,9 @@ impl Calls {
         self.0.is_empty()
     }
 
-    pub(super) fn all_answered(&self) -> Checked {
-        match self.0.iter().find(|call| !call.answered) {
-            None => Ok(()),
-            Some(Call { id, .. }) => {
-                bad("L-49", format!("step/end before the tool/result of call \"{id}\""))
-            }
-        }
+    /// The first one without a result.
+    pub(super) fn unanswered(&self) -> Option<&str> {
+        self.0.iter().find(|call| !call.answered).map(|call| call.id.as_str())
     }
 
     fn start(&mut self, event: &Envelope<'_>, never: bool) -> Checked {

@@ -49,6 +49,7 @@ impl Auditor {
         })?;
         self.inboxes.forget();
         self.jobs.forget();
+        self.children.forget();
         Ok(())
     }
 
@@ -68,10 +69,14 @@ impl Auditor {
         Ok(())
     }
 
+    /// One for each session that was delegated to, however often it is continued (L-67, L-72).
     pub(super) fn descriptor(&mut self, event: &Envelope<'_>) -> Checked {
         let opening = self.turn.as_ref().is_some_and(|turn| turn.step == 0);
         ensure(opening, "L-67", || {
             "subagent/descriptor must stand in a turn, before its first step/start".to_owned()
+        })?;
+        ensure(self.children.describe(), "L-67", || {
+            "a second subagent/descriptor of one session".to_owned()
         })?;
         ensure(self.seed.delegated || self.seed.holds(event), "L-67", || {
             "subagent/descriptor in a session whose header has no origin subagent".to_owned()

@@ -32,6 +32,8 @@ pub(super) struct Step {
     /// The calls of the answer, once there is one.
     pub(super) answer: Option<Calls>,
     limit_hit: bool,
+    /// The answer was cut, and nothing may come of it any more.
+    partial: bool,
 }
 
 /// What a step has come to.
@@ -49,6 +51,10 @@ pub(super) enum Came {
     Resting,
     /// To nothing, although its last attempt was an answer.
     Dropped,
+    /// To a part of an answer, which a cancel has cut (L-48).
+    Partial,
+    /// To calls of which this one has no result: whoever schedules them has failed (L-58).
+    Unscheduled(String),
 }
 
 impl Step {
@@ -62,6 +68,7 @@ impl Step {
             retries: Retries::default(),
             answer: None,
             limit_hit: false,
+            partial: false,
         }
     }
 
@@ -69,21 +76,26 @@ impl Step {
         self.limit_hit
     }
 
-    pub(super) fn came(&self) -> Checked<Came> {
+    pub(super) fn came(&self) -> Came {
         if let Some(calls) = &self.answer {
-            calls.all_answered()?;
-            return Ok(if calls.is_empty() { Came::Answered } else { Came::Called });
+            if self.partial {
+                return Came::Partial;
+            }
+            if let Some(id) = calls.unanswered() {
+                return Came::Unscheduled(id.to_owned());
+            }
+            return if calls.is_empty() { Came::Answered } else { Came::Called };
         }
         if self.retries.resting() {
-            return Ok(Came::Resting);
+            return Came::Resting;
         }
-        Ok(match self.attempt.finish() {
+        match self.attempt.finish() {
             None => Came::Cut,
             Some(Finish::Error { failure } | Finish::Aborted { failure }) => {
                 Came::Failed(failure.clone())
             }
             Some(Finish::Stop | Finish::ToolCalls | Finish::MaxTokens) => Came::Dropped,
-        })
+        }
     }
 
     /// Something that belongs to a request: all messages stand before it, and no answer does.
@@ -226,7 +238,15 @@ impl Auditor {
         })?;
         self.request.answers(&message)?;
         let content = message.raw("content").and_then(list).unwrap_or_default();
-        step.limit_hit = attempt.makes(&content, event.data.raw("usage"))?;
+        let partial = message
+            .object("source")
+            .and_then(|source| source.raw("partial").map(|raw| raw.get() == "true"));
+        step.partial = partial.unwrap_or_default();
+        if step.partial {
+            attempt.makes_part(&content, event.data.raw("usage"))?;
+        } else {
+            step.limit_hit = attempt.makes(&content, event.data.raw("usage"))?;
+        }
         step.answer = Some(Calls::of(&content, step.limit_hit)?);
         self.surface.join(event, &message)
     }

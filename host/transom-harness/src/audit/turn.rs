@@ -47,7 +47,8 @@ impl Auditor {
         let after_calls = match &turn.came {
             None | Some(Came::Answered) => false,
             Some(Came::Called) => true,
-            Some(Came::Failed(_) | Came::Cut | Came::Resting | Came::Dropped) => {
+            Some(Came::Unscheduled(id)) => return unanswered(id),
+            Some(Came::Failed(_) | Came::Cut | Came::Resting | Came::Dropped | Came::Partial) => {
                 return bad("L-40", format!("step/start {number} behind a step without an answer"));
             }
         };
@@ -59,7 +60,7 @@ impl Auditor {
 
     pub(super) fn step_end(&mut self, event: &Envelope<'_>) -> Checked {
         let step = open_step(&mut self.turn, event)?;
-        let came = step.came()?;
+        let came = step.came();
         let limit_hit = step.limit_hit();
         if let Some(turn) = &mut self.turn {
             turn.open = None;
@@ -130,11 +131,22 @@ impl Turn {
                     )
                 })
             }
+            // The turn may have been cut by a crash right behind its last step.
+            Some(Came::Unscheduled(_)) if matches!(kind, "error" | "interrupted") => Ok(()),
+            Some(Came::Unscheduled(id)) => unanswered(id),
+            Some(Came::Partial) => ensure(!stops && kind != "error", "L-48", || {
+                format!("turn/end {kind}, although step {step} has a part of an answer")
+            }),
             Some(Came::Failed(_) | Came::Cut | Came::Dropped) => ensure(!stops, "L-40", || {
                 format!("turn/end {kind}, although step {step} had no answer")
             }),
         }
     }
+}
+
+/// Only a failure of whoever schedules calls leaves one without a result (L-49, L-58).
+fn unanswered(id: &str) -> Checked {
+    bad("L-49", format!("step/end before the tool/result of call \"{id}\""))
 }
 
 /// The turn that is open, which has to be the one that the event names.

@@ -117,7 +117,7 @@ fn an_answer_that_says_nothing_stands_on_the_surface_and_is_not_sent() {
         id: "e".into(),
         role: Role::Assistant,
         content: Vec::new(),
-        source: Source::Model { provider: "p".to_owned(), model: "m".to_owned() },
+        source: Source::Model { provider: "p".to_owned(), model: "m".to_owned(), partial: false },
     });
     let data = Data::AssistantMessage { turn: 1, step: 1, message: &empty, usage: None };
     log.append_surface(5, &data, Arc::clone(&empty), Some(&[]));

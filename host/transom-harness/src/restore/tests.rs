@@ -1,5 +1,6 @@
 //! Logs read back: whole ones, ones cut by a crash at any event, and damaged ones.
 
+mod children;
 mod forks;
 mod jobs;
 mod surface;
@@ -46,7 +47,6 @@ fn assembly() -> crate::agent::Assembly {
         }),
         tools: Arc::from(Vec::new()),
         retry: RetryPolicy::default(),
-        admitted: true,
     }
 }
 

@@ -95,7 +95,12 @@ static SOURCE: Shape = Record(&[
 static FORM: Shape = OneOf(&["instructions", "catalog", "snapshot", "notice", "relay", "recall"]);
 static SECTIONS: Shape = List(&Record(&[Has("name", &WORD), Has("text", &TEXT)]));
 static NAMED: Shape = List(&Record(&[Has("name", &WORD), Has("description", &TEXT)]));
-const MODEL: &[Part] = &[Has("provider", &WORD), Has("model", &WORD), May("replayState", &ANY)];
+const MODEL: &[Part] = &[
+    Has("provider", &WORD),
+    Has("model", &WORD),
+    May("replayState", &ANY),
+    May("partial", &Shape::Bool),
+];
 
 /// A message that is queued, or that joins the surface as a user's (L-12).
 pub(super) const USER_MESSAGE: &[Part] = &[

@@ -56,6 +56,10 @@ const WHOLE: &[(&str, &str)] = &[
         "subagent/descriptor",
         r#"{"version":2,"mode":"continuable","provider":"p","label":"l","agentProvider":"a","agentModel":"m","persona":"x","toolFilter":{"allow":["t"],"deny":[]}}"#,
     ),
+    (
+        "subagent/catalog",
+        r#"{"version":0,"childId":"k","childCreatedAt":7,"mode":"continuable","label":"l"}"#,
+    ),
     ("session/end-seed", "{}"),
     (
         "session/title",
@@ -121,10 +125,10 @@ const WHOLE: &[(&str, &str)] = &[
 
 #[test]
 fn all_types_of_the_log_are_known() {
-    // L-17 has 44; decision 3 makes the 45th, P-78 two that may be passed over.
-    assert_eq!(all().len(), 47);
+    // L-17 has 44; decision 3 makes the 45th, P-78 two that may be passed over, and L-103 one more.
+    assert_eq!(all().len(), 48);
     let surface = ["user/message", "assistant/message", "tool/result"];
-    let ignorable = ["job/registered", "job/settled"];
+    let ignorable = ["job/registered", "job/settled", "subagent/catalog"];
     for (at, known) in all().iter().enumerate() {
         assert!(
             all()[..at].iter().all(|earlier| earlier.kind != known.kind),

@@ -17,7 +17,10 @@ use tokio::{
     sync::watch,
     task::JoinHandle,
 };
-use transom_harness::agent::AgentConfig;
+use transom_harness::{
+    agent::AgentConfig,
+    ports::{ToolOutcome, ToolSpec},
+};
 use transom_io::{
     Core, Host, OpenDoor, Ports,
     slot::{Slot, Upkeep},
@@ -26,7 +29,7 @@ use transom_io::{
 use transom_model::{Providers, Scripted, scripted::Script};
 use transom_router::{HostFacts, Reach, Router};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{Options, Registry};
+use transom_tools::{Call, Options, Registry, Running, Tool};
 
 /// Longest wait for anything; nothing here takes a tenth of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -96,14 +99,34 @@ pub(crate) fn start(directory: &Path, script: &str, pages_max: Option<u32>) -> H
         directory.join("spill"),
         directory,
     ));
+    let tools = tools.unwrap();
+    tools.register(Arc::new(Odd)).unwrap();
     let ports = Ports {
         door_models: HashMap::new(),
         models: Arc::new(models),
-        tools: Arc::new(tools.unwrap()),
+        tools: Arc::new(tools),
         store: Arc::new(store.unwrap()),
     };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
     host
+}
+
+/// A tool that cannot say whether its calls may overlap.
+struct Odd;
+
+impl Tool for Odd {
+    fn spec(&self) -> ToolSpec {
+        let parameters = json!({ "type": "object" });
+        ToolSpec { name: "odd".to_owned(), description: String::new(), parameters }
+    }
+
+    fn is_parallel(&self, _arguments: &serde_json::Map<String, Value>) -> bool {
+        panic!("a bug in a predicate")
+    }
+
+    fn run(&self, _call: Call) -> Running {
+        Box::pin(async { Ok(ToolOutcome::text("ran")) })
+    }
 }
 
 pub(crate) fn frames_door(limits: &str) -> OpenDoor {

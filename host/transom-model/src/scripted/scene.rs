@@ -4,6 +4,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use transom_harness::{
     block::Block,
+    image::ImageReference,
     message::{Form, Message, Role, Source},
 };
 
@@ -22,34 +23,46 @@ pub(super) struct Scene {
     pub(super) answers: u64,
     /// Whether any message has an image.
     pub(super) has_image: bool,
+    /// Images of the prompt and of the results since, where the log names them.
+    pub(super) named: Vec<ImageReference>,
+    /// What those images are, once they were looked at.
+    pub(super) images: String,
 }
 
 impl Scene {
     pub(super) fn read(messages: &[Arc<Message>]) -> Scene {
         let mut scene = Scene { step: 1, ..Scene::default() };
         for message in messages {
-            scene.has_image |= message.content.iter().any(is_image);
             match (message.role, &message.source) {
                 (Role::Assistant, _) => {
                     scene.step += 1;
                     scene.answers += 1;
                     scene.notice.clear();
                 }
-                (Role::User, Source::User { .. }) => {
+                // Whoever coordinates a session speaks to it as a person would.
+                (Role::User, Source::User { .. } | Source::Coordinator { .. }) => {
                     scene.step = 1;
                     scene.results.clear();
+                    scene.named.clear();
                     scene.prompt = text(&message.content);
                 }
                 (Role::User, Source::Tool { call_id }) => {
                     scene.results.push((call_id.clone(), result(&message.content)));
                 }
-                (Role::User, Source::Plugin { form: Some(Form::Notice), .. }) => {
+                (
+                    Role::User,
+                    Source::Plugin { form: Some(Form::Notice), .. }
+                    | Source::SubagentReport { .. }
+                    | Source::SubagentSettled { .. },
+                ) => {
                     scene.notice.push_str(&text(&message.content));
                     scene.notice.push('\n');
                 }
                 // Context is put between prompt and answer; no person says it.
                 (Role::User, Source::Plugin { .. } | Source::Model { .. }) | (Role::System, _) => {}
             }
+            scene.has_image |= message.content.iter().any(is_image);
+            name_images(&message.content, &mut scene.named);
         }
         scene
     }
@@ -66,6 +79,15 @@ fn is_image(block: &Block) -> bool {
         Cow::Owned(Block::ToolResult { content, .. }) => content.iter().any(is_image),
         Cow::Borrowed(Block::ToolResult { content, .. }) => content.iter().any(is_image),
         block => block.kind() == "image",
+    }
+}
+
+fn name_images(content: &[Block], named: &mut Vec<ImageReference>) {
+    for block in content {
+        match block.typed().as_ref() {
+            Block::ToolResult { content, .. } => name_images(content, named),
+            block => named.extend(ImageReference::read(block)),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::scripted::scene::Scene;
 const PUNCTUATION: &[char] = &['.', ',', ';', ':', '?', '!', ')', ']', '}', '"', '\''];
 
 /// The names that a place can have, for complaints.
-pub(super) const NAMES: &[&str] = &["prompt", "result", "notice", "step"];
+pub(super) const NAMES: &[&str] = &["prompt", "result", "notice", "step", "images"];
 
 /// Text with places to fill in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,8 @@ enum Part {
 enum Origin {
     Prompt,
     Notice,
+    /// What the images since the prompt are.
+    Images,
     Step,
     /// The last one since the prompt; empty where there is none.
     Result,
@@ -78,6 +80,7 @@ impl Origin {
         let text = match self {
             Origin::Prompt => Some(&scene.prompt),
             Origin::Notice => Some(&scene.notice),
+            Origin::Images => Some(&scene.images),
             Origin::Step => return Ok(scene.step.to_string()),
             Origin::Result => {
                 return Ok(scene.results.last().map(|(_, text)| text.clone()).unwrap_or_default());
@@ -95,7 +98,11 @@ impl Origin {
             let wanted = match self {
                 Origin::Nth(number) => number.to_string(),
                 Origin::Call(id) => id.clone(),
-                Origin::Prompt | Origin::Notice | Origin::Step | Origin::Result => String::new(),
+                Origin::Prompt
+                | Origin::Notice
+                | Origin::Images
+                | Origin::Step
+                | Origin::Result => String::new(),
             };
             format!(
                 "there is no result \"{wanted}\" since the prompt, only those of [{}]",
@@ -113,6 +120,7 @@ fn read(place: &str) -> Option<Part> {
     let from = match name {
         "prompt" => Origin::Prompt,
         "notice" => Origin::Notice,
+        "images" => Origin::Images,
         // A number has no words in it.
         "step" if after.is_empty() => Origin::Step,
         "result" => Origin::Result,

@@ -36,7 +36,8 @@ fn context(text: &str) -> Arc<Message> {
 }
 
 fn answered() -> Arc<Message> {
-    let source = Source::Model { provider: "scripted".into(), model: "scripted".into() };
+    let source =
+        Source::Model { provider: "scripted".into(), model: "scripted".into(), partial: false };
     message(Role::Assistant, source, vec![Block::text("…")])
 }
 

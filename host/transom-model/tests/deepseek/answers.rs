@@ -108,7 +108,11 @@ fn the_second_step_follows_the_tool_result() {
         message(Role::User, context, vec![Block::text("context")]),
         message(
             Role::Assistant,
-            Source::Model { provider: ID.into(), model: "deepseek-v4-flash".into() },
+            Source::Model {
+                provider: ID.into(),
+                model: "deepseek-v4-flash".into(),
+                partial: false,
+            },
             vec![Block::ToolCall {
                 id: "call_mock_1".into(),
                 name: "bash".into(),

@@ -10,10 +10,10 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use transom_harness::ports::StoreError;
+use transom_harness::ports::{Attachment, StoreError};
 
 use super::log;
-use crate::attachment::{self, Attachment};
+use crate::attachment;
 
 /// A name that no project has (L-75).
 const DIRECTORY: &str = ".attachments";
@@ -30,13 +30,14 @@ pub(crate) fn keep(
     let name = attachment::name(bytes)?;
     let Some(place) = place(root, &name) else { return Ok(name) };
     let keep = || -> io::Result<()> {
-        match DirBuilder::new().mode(0o700).create(root.join(DIRECTORY)) {
-            Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
-        }
-        write_once(&place, bytes)?;
+        make_directory(&root.join(DIRECTORY))?;
+        // What has been damaged since is made good: the receipt promises these bytes.
+        let is_whole = |kept: &[u8]| kept == bytes;
+        write_unless(&place, bytes, is_whole)?;
         match media_type {
-            Some(media_type) => write_once(&with_type(&place), media_type.as_bytes()),
+            Some(media_type) => {
+                write_unless(&with_type(&place), media_type.as_bytes(), |kept| !kept.is_empty())
+            }
             None => Ok(()),
         }
     };
@@ -57,9 +58,30 @@ pub(crate) fn read(root: &Path, name: &str) -> Result<Option<Attachment>, StoreE
     Ok(Some(Attachment { media_type, bytes }))
 }
 
-fn write_once(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if path.exists() {
-        return Ok(());
+/// Makes the directory of attachments. A link in its place would lead out of the session root.
+fn make_directory(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if fs::symlink_metadata(path)?.is_dir() {
+                return Ok(());
+            }
+            let message = format!("{path:?} is not a directory of its own");
+            Err(io::Error::new(ErrorKind::NotADirectory, message))
+        }
+        made => made,
+    }
+}
+
+/// Writes a file, unless it is there already as it must be.
+fn write_unless(path: &Path, bytes: &[u8], is_whole: impl Fn(&[u8]) -> bool) -> io::Result<()> {
+    match fs::read(path) {
+        Ok(kept) if is_whole(&kept) => return Ok(()),
+        Ok(_) => {
+            tracing::warn!(?path, "a damaged attachment is replaced");
+            fs::remove_file(path)?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
     }
     let number = UNFINISHED.fetch_add(1, Ordering::Relaxed);
     let unfinished = path.with_file_name(format!("{}-{number}.new", process::id()));

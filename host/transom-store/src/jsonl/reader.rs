@@ -11,7 +11,7 @@ use std::{
 };
 
 use transom_frame::SessionId;
-use transom_harness::ports::{Page, StoreError, StoredSession};
+use transom_harness::ports::{Attachment, Page, StoreError, StoredSession};
 
 use super::{
     attachments,
@@ -21,7 +21,7 @@ use super::{
     tail,
     walk::{self, Ends, Log, Scan},
 };
-use crate::{Attachment, canonical};
+use crate::canonical;
 
 /// Logs of which is remembered what they hold, so that pages of one log are not each read from its front.
 const KNOWN_MAX: usize = 64;

@@ -152,3 +152,47 @@ fn name(kind: Kind) -> &'static str {
         _ => "session.jsonl.zstd",
     }
 }
+
+/// A-121: what is given back is what was kept, or nothing.
+#[test]
+fn an_attachment_whose_bytes_have_changed_is_not_given_back() {
+    let name = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let damaged =
+        StoreError::Io(format!("the attachment {name} is damaged: its bytes have another digest"));
+    let log = Log::new(Kind::Sqlite);
+    log.store.keep_attachment(b"abc", None).unwrap();
+    sql(&log, "UPDATE attachments SET bytes = x'616264'");
+    assert_eq!(log.store.attachment(name), Err(damaged.clone()));
+
+    let log = Log::new(Kind::Lines);
+    log.store.keep_attachment(b"abc", None).unwrap();
+    let file = log.path.join(".attachments").join(&name["sha256:".len()..]);
+    fs::write(&file, b"ab").unwrap();
+    assert_eq!(log.store.attachment(name), Err(damaged));
+    // Whoever brings it again makes it whole.
+    log.store.keep_attachment(b"abc", None).unwrap();
+    assert_eq!(log.store.attachment(name).unwrap().unwrap().bytes, b"abc");
+}
+
+#[test]
+fn attachments_stay_within_their_root() {
+    let log = Log::new(Kind::Lines);
+    let elsewhere = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(elsewhere.path(), log.path.join(".attachments")).unwrap();
+    let error = log.store.keep_attachment(b"abc", None).unwrap_err().to_string();
+    assert!(error.ends_with(".attachments\" is not a directory of its own"), "{error}");
+    assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+}
+
+/// What a host that was killed had begun to write has no name of an attachment, and is in nobody's way.
+#[test]
+fn an_attachment_that_was_not_finished_is_none() {
+    let name = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    let log = Log::new(Kind::Lines);
+    let directory = log.path.join(".attachments");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join(format!("{}-0.new", std::process::id())), b"ab").unwrap();
+    assert_eq!(log.store.attachment(name), Ok(None));
+    assert_eq!(log.store.keep_attachment(b"abc", Some("image/png")).as_deref(), Ok(name));
+    assert_eq!(log.store.attachment(name).unwrap().unwrap().bytes, b"abc");
+}

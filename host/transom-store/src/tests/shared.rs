@@ -201,7 +201,7 @@ fn closing_stores_what_waits_and_refuses_the_rest() {
         assert_eq!(log.store.list(), Err(closed.clone()));
         assert_eq!(log.store.find(&"main".into()), Err(closed.clone()));
         assert_eq!(read(&*log.store, "main", Page::events(0, 1)), Err(closed.clone()));
-        assert_eq!(log.store.keep_attachment(b"x"), Err(closed));
+        assert_eq!(log.store.keep_attachment(b"x", None), Err(closed));
         assert_eq!(log.store.close(), Ok(()), "closing twice is closing once");
         assert_eq!(log.reopened(kind).events("main"), Some(1000));
     });
@@ -342,19 +342,20 @@ fn many_writers_share_one_order() {
 fn an_attachment_is_kept_once_under_its_digest() {
     on_each(|kind, log| {
         let name = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        assert_eq!(log.store.keep_attachment(b"abc").as_deref(), Ok(name));
+        assert_eq!(log.store.keep_attachment(b"abc", None).as_deref(), Ok(name));
         let kept = |log: &Log| log.store.attachment(name).unwrap().unwrap();
         assert_eq!((kept(&log).media_type, kept(&log).bytes), (None, b"abc".to_vec()));
 
         for media_type in [Some("image/png"), Some("image/gif"), None] {
-            assert_eq!(log.store.keep_as(b"abc", media_type).as_deref(), Ok(name));
+            assert_eq!(log.store.keep_attachment(b"abc", media_type).as_deref(), Ok(name));
             let first = kept(&log).media_type;
             assert_eq!(first.as_deref(), Some("image/png"), "the first that was said stays");
         }
         for nothing in ["sha256:00", "../store", "", &name.to_uppercase()] {
             assert_eq!(log.store.attachment(nothing), Ok(None), "{nothing}");
         }
-        let too_large = log.store.keep_attachment(&vec![0; ATTACHMENT_BYTES_MAX + 1]).unwrap_err();
+        let too_large =
+            log.store.keep_attachment(&vec![0; ATTACHMENT_BYTES_MAX + 1], None).unwrap_err();
         assert_eq!(
             too_large,
             StoreError::Io(
@@ -518,7 +519,7 @@ fn the_files_are_for_their_owner_alone() {
         let path = directory.path().join("a/b/store");
         let (sink, reports) = sink();
         let store = kind.open(&path, Durability::Process, sink);
-        store.keep_as(b"x", Some("image/png")).unwrap();
+        store.keep_attachment(b"x", Some("image/png")).unwrap();
         store.append(vec![event(1, "main", 0, "")]);
         assert_eq!(reports.recv().unwrap(), Commit::Through(1));
         check(directory.path());

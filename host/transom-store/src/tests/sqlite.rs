@@ -64,7 +64,7 @@ fn a_full_disk_fails_a_batch_whole() {
     assert_eq!(log.reports(), [Commit::Through(10)]);
     assert_eq!((log.texts("a").len(), log.texts("b").len(), log.texts("new").len()), (2, 2, 1));
 
-    let refused = log.store.keep_attachment(large.as_bytes()).unwrap_err();
+    let refused = log.store.keep_attachment(large.as_bytes(), None).unwrap_err();
     assert_eq!(
         refused,
         StoreError::Io("cannot keep the attachment: database or disk is full".to_owned())

@@ -5,8 +5,8 @@ use std::{path::PathBuf, time::Duration};
 use serde_json::{Map, Value};
 use tokio::{task::JoinHandle, time::timeout};
 use tracing::warn;
+use transom_frame::SessionId;
 use transom_harness::{
-    block::Block,
     permissions::Mode,
     ports::{ToolCall, ToolOutcome},
 };
@@ -19,20 +19,17 @@ use crate::{
     tool::{Call, ToolError},
 };
 
-/// Text of one result. Twice the shell's tails, even if every byte of them became a replacement
-/// character, fits; a tool that returns more has no bound of its own.
-const RESULT_BYTES_MAX: usize = 512 << 10;
-
 type Joined = Result<Result<ToolOutcome, ToolError>, tokio::task::JoinError>;
 
 impl Registry {
     /// The tool and its arguments, if there is one and they are valid (L-54, L-56).
     pub(super) fn valid(
         &self,
+        session: &SessionId,
         name: &str,
         arguments: &str,
     ) -> Result<(Entry, Map<String, Value>), ToolError> {
-        let entry = self.find(name).ok_or_else(|| {
+        let entry = self.find_for(session, name).ok_or_else(|| {
             let message = format!("unknown tool \"{name}\"");
             ToolError::coded(message, "ToolNotFoundError", "UNKNOWN_TOOL")
         })?;
@@ -53,7 +50,7 @@ impl Registry {
         source: AbortSource,
         ticket: Ticket,
     ) -> Result<ToolOutcome, ToolError> {
-        let (entry, arguments) = self.valid(&call.name, &call.arguments)?;
+        let (entry, arguments) = self.valid(&call.session, &call.name, &call.arguments)?;
         entry.tool.check(&arguments)?;
         let permissions = self.permissions();
         let confines = entry.subject.is_some_and(|subject| permissions.confines(subject));
@@ -75,23 +72,31 @@ impl Registry {
         if abort.is_set() {
             return Err(ToolError::aborted());
         }
-        let Entry { tool, name, .. } = entry;
+        let Entry { tool, name, output, .. } = entry;
         let deadline = tool.timeout();
         // A task of its own, so that a panic ends there.
         let mut body = self.shared.runtime.spawn(async move { tool.run(call).await });
 
         let timed_out = tokio::select! {
             biased;
-            result = &mut body => return settled(&name, result, abort.is_set()),
+            result = &mut body => {
+                let outcome = settled(&name, result, abort.is_set())?;
+                return Ok(output.settle(&name, outcome));
+            }
             () = abort.set() => None,
             after = passed(deadline) => Some(after),
         };
         source.abort();
         let drained = drain(&name, body, self.shared.drain).await;
-        match timed_out {
-            Some(after) => Err(ToolError::timed_out(after)),
-            None => drained
-                .map_or_else(|| Err(ToolError::aborted()), |result| settled(&name, result, true)),
+        let ended = drained.map(|result| settled(&name, result, true));
+        match (timed_out, ended) {
+            (Some(after), ended) => {
+                // A job that it has begun is one all the same (P-69).
+                let job = ended.and_then(Result::ok).and_then(|outcome| outcome.job);
+                Ok(ToolOutcome { job, ..ToolError::timed_out(after).into() })
+            }
+            (None, Some(ended)) => ended.map(|outcome| output.settle(&name, outcome)),
+            (None, None) => Err(ToolError::aborted()),
         }
     }
 }
@@ -133,22 +138,4 @@ fn settled(name: &str, joined: Joined, aborted: bool) -> Result<ToolOutcome, Too
         Ok(result) => result,
         Err(failure) => Err(ToolError::bug(name, &failure)),
     }
-}
-
-/// Cuts a result that is longer than any tool's own bounds allow.
-pub(super) fn bounded(mut outcome: ToolOutcome) -> ToolOutcome {
-    let mut room = RESULT_BYTES_MAX;
-    for block in &mut outcome.content {
-        let Block::Text { text } = block else { continue };
-        if text.len() > room {
-            let end = text.floor_char_boundary(room);
-            let cut = text.len() - end;
-            text.truncate(end);
-            text.push_str(&format!("\n[result cut here: {cut} more bytes were left out]"));
-            room = 0;
-        } else {
-            room -= text.len();
-        }
-    }
-    outcome
 }

@@ -8,7 +8,9 @@ use transom_process::{Spawner, SpillDirectory, scrub};
 use super::{Registry, Shared};
 use crate::{
     bash::Bash,
+    child_tools::{ChildTool, What},
     edit::Edit,
+    editor::Editor,
     fence::Fence,
     files::Files,
     glob::Glob,
@@ -18,8 +20,10 @@ use crate::{
     options::{BUILT_IN, Options},
     question::AskUserQuestion,
     read::Read,
+    read_image::{ReadImage, Sight},
     sessions::Sessions,
     shell::Shell,
+    skill::{Shelf, Skill},
     subagent::Subagent,
     todo::TodoWrite,
     tool::Tool,
@@ -48,6 +52,9 @@ pub enum RegistryError {
     /// Two tools of one name (L-53).
     #[error("tool \"{0}\" is already registered; give one of the two another name")]
     Duplicate(String),
+    /// Two tools of one name that one session has of its own (L-53).
+    #[error("tool \"{0}\" is already registered in this scope")]
+    DuplicateInScope(String),
     /// A name that providers would refuse (L-53).
     #[error("tool name \"{0}\" is invalid; use 1 to 64 of the characters A-Z, a-z, 0-9, _ and -")]
     InvalidName(String),
@@ -59,6 +66,14 @@ pub enum RegistryError {
         "the parameters of tool \"{name}\" use \"{found}\", which is not checked; leave it out"
     )]
     UnsupportedSchema {
+        /// The tool.
+        name: String,
+        /// The first offending keyword.
+        found: String,
+    },
+    /// What it gives could not be validated.
+    #[error("the output of tool \"{name}\" uses \"{found}\", which is not checked; leave it out")]
+    UnsupportedOutput {
         /// The tool.
         name: String,
         /// The first offending keyword.
@@ -82,6 +97,8 @@ struct Parts {
     options: Options,
     shell: Arc<Shell>,
     jobs: Option<Jobs>,
+    sight: Sight,
+    shelf: Shelf,
     files: Files,
 }
 
@@ -113,6 +130,8 @@ impl Registry {
             let sink = options.job_sink.clone();
             Jobs::new(options.runtime.clone(), limits, sink, fence.clone())
         });
+        let sight = Sight::default();
+        let shelf = Shelf::new(fence.clone(), options.skills.clone(), options.directory.clone());
         let shared = Shared {
             runtime: options.runtime.clone(),
             fence: fence.clone(),
@@ -123,12 +142,15 @@ impl Registry {
             drain: Duration::from_millis(options.drain_ms),
             shell: shell.clone(),
             jobs: jobs.clone(),
+            sight: sight.clone(),
             permissions: Arc::new(options.permissions.clone()).into(),
             tools: Default::default(),
+            scopes: Default::default(),
+            children: options.children.clone(),
         };
         let registry = Registry { shared: Arc::new(shared) };
         let enabled = options.enabled.clone();
-        let parts = Parts { options, shell, jobs, files: Files::new(fence) };
+        let parts = Parts { options, shell, jobs, sight, shelf, files: Files::new(fence) };
         for name in &enabled {
             registry.add(parts.build(name)?, true)?;
         }
@@ -157,14 +179,29 @@ impl Parts {
             "job_list" => Arc::new(JobList { jobs: jobs()? }),
             "job_output" => Arc::new(JobOutput { jobs: jobs()? }),
             "read" => Arc::new(Read::new(self.files.clone())),
+            "read_image" => {
+                let attachments = self.options.attachments.clone();
+                let attachments =
+                    attachments.ok_or_else(|| lacking(name, "a store for attachments"))?;
+                Arc::new(ReadImage::new(self.files.clone(), attachments, self.sight.clone()))
+            }
+            "skill" => Arc::new(Skill::new(self.shelf.clone())),
+            "str_replace_editor" => Arc::new(Editor::new(self.files.clone())),
             "subagent" => {
                 let subagents = self.options.subagents.clone();
                 let subagents = subagents.ok_or_else(|| lacking(name, "delegation"))?;
-                Arc::new(Subagent::new(subagents, self.jobs.clone()))
+                let delegation = self.options.delegation.clone();
+                Arc::new(Subagent::new(subagents, delegation, self.jobs.clone()))
             }
             "todo_write" => Arc::new(TodoWrite),
             "write" => Arc::new(Write::new(self.files.clone())),
-            _ => return Err(unknown(name)),
+            _ => {
+                let what = What::of_parent(name).ok_or_else(|| unknown(name))?;
+                let children = self.options.children.clone();
+                let children = children
+                    .ok_or_else(|| lacking(name, "subagents that take further messages"))?;
+                Arc::new(ChildTool { children, what })
+            }
         })
     }
 }

@@ -137,7 +137,7 @@ async fn a_deadline_ends_a_command_and_keeps_what_it_wrote() {
     let bench = Bench::with(|options| options.shell_timeout_ms = 50);
     let expected = "(no output)\n[timed out after 50ms]\n[killed by signal: SIGTERM]";
     assert_eq!(run(&bench, "sleep 1000").await, expected);
-    let description = &bench.registry.specs()[0].description;
+    let description = &bench.registry.specs(&"main".into())[0].description;
     assert!(description.contains("50 ms"), "{description}");
 }
 

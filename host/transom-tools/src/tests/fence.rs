@@ -121,7 +121,9 @@ impl Yard {
     }
 
     async fn call(&self, tool: impl Tool, arguments: Value) -> ToolOutcome {
-        tool.run(self.request(arguments)).await.unwrap_or_else(ToolOutcome::from)
+        let output = tool.output();
+        let outcome = tool.run(self.request(arguments)).await;
+        output.settle("tool", outcome.unwrap_or_else(ToolOutcome::from))
     }
 
     async fn read(&self, path: &str) -> ToolOutcome {

@@ -478,7 +478,7 @@ async fn p76_arguments_are_told_what_is_wrong_with_them() {
         assert_eq!(failure(&outcome), plain(expected));
     }
     for name in ["job_output", "job_list", "job_kill"] {
-        assert!(!yard.bench.registry.is_parallel(name, r#"{"job_id":"bash-1"}"#));
+        assert!(!yard.bench.registry.is_parallel(&"main".into(), name, r#"{"job_id":"bash-1"}"#));
     }
 }
 
@@ -573,7 +573,7 @@ async fn a_teardown_in_the_middle_of_starting_leaves_no_process() {
 #[tokio::test]
 async fn without_jobs_no_schema_speaks_of_them() {
     let bench = Bench::new();
-    let bash = &bench.registry.specs()[0];
+    let bash = &bench.registry.specs(&"main".into())[0];
     assert!(bash.parameters["properties"].get("run_in_background").is_none());
     let arguments = json!({ "command": "true", "description": "x", "run_in_background": true });
     let expected =
@@ -583,6 +583,6 @@ async fn without_jobs_no_schema_speaks_of_them() {
     assert_eq!(bench.ok("bash", arguments).await, "(no output)");
 
     let yard = Yard::new();
-    let bash = &yard.bench.registry.specs()[0];
+    let bash = &yard.bench.registry.specs(&"main".into())[0];
     assert_eq!(bash.parameters["properties"]["run_in_background"]["type"], "boolean");
 }

@@ -201,7 +201,7 @@ async fn p18_the_arguments_are_in_the_schema_exactly_where_the_tool_is_confined(
     let bench = Bench::new();
     let told = |bench: &Bench| {
         let has = |property: &str| {
-            let specs = bench.registry.specs();
+            let specs = bench.registry.specs(&"main".into());
             let with =
                 specs.iter().filter(|spec| !spec.parameters["properties"][property].is_null());
             with.map(|spec| spec.name.clone()).collect::<Vec<_>>().join(" ")
@@ -214,14 +214,17 @@ async fn p18_the_arguments_are_in_the_schema_exactly_where_the_tool_is_confined(
         .registry
         .set_permissions(Permissions { confines_files: false, ..confining(vec![], None) });
     assert_eq!(told(&bench), "bash");
-    assert!(bench.registry.specs()[0].description.contains("the very same command once"));
+    assert!(
+        bench.registry.specs(&"main".into())[0].description.contains("the very same command once")
+    );
     bench.registry.set_permissions(confining(vec![], None));
     assert_eq!(told(&bench), "bash edit write");
-    let target = &bench.registry.specs()[0].parameters["properties"]["sandbox_permissions"];
+    let target =
+        &bench.registry.specs(&"main".into())[0].parameters["properties"]["sandbox_permissions"];
     assert_eq!(target["enum"], json!(["workspace-write", "danger-full-access"]));
     bench.registry.set_permissions(Permissions::default());
     assert_eq!(told(&bench), "");
-    assert!(!bench.registry.specs()[0].description.contains("confined"));
+    assert!(!bench.registry.specs(&"main".into())[0].description.contains("confined"));
 }
 
 #[tokio::test]

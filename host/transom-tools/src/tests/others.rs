@@ -19,7 +19,7 @@ use transom_harness::{
 };
 
 use super::{Bench, Made, coded, failure, plain, text};
-use crate::{JobLimits, Options};
+use crate::{JobLimits, Options, Providers};
 
 /// A port whose runs a test plays by hand.
 #[derive(Default)]
@@ -57,7 +57,7 @@ fn delegating(
     let stops = stage.stops.clone();
     let bench = Bench::with(|options| {
         options.enabled.push("subagent".to_owned());
-        options.subagents = Some(Arc::new(stage));
+        options.subagents = Some(Providers::in_process(Arc::new(stage)));
         change(options);
     });
     (bench, begun, stops)
@@ -110,7 +110,7 @@ async fn l71_a_run_comes_out_as_its_stop_reason_says() {
     (run.sink)(ended("error", &[]));
     assert_eq!(text(&started.outcome().await), "one\ntwo");
 
-    assert!(bench.registry.is_parallel("subagent", &task().to_string()));
+    assert!(bench.registry.is_parallel(&"main".into(), "subagent", &task().to_string()));
     let blank = json!({ "description": "look", "prompt": " " });
     let expected = plain("invalid prompt: expected a non-empty string");
     assert_eq!(bench.error("subagent", blank).await, expected);

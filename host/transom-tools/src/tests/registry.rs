@@ -18,7 +18,7 @@ use crate::{Options, Registry, ToolError};
 #[tokio::test]
 async fn specs_are_sorted_and_say_what_is_required() {
     let bench = Bench::new();
-    let specs = bench.registry.specs();
+    let specs = bench.registry.specs(&"main".into());
     let told: Vec<_> = specs
         .iter()
         .map(|spec| (spec.name.as_str(), spec.parameters["required"].to_string()))
@@ -42,7 +42,7 @@ async fn specs_are_sorted_and_say_what_is_required() {
 #[tokio::test]
 async fn only_enabled_tools_exist() {
     let bench = Bench::with(|options| options.enabled = vec!["read".to_owned()]);
-    assert_eq!(bench.registry.specs().len(), 1);
+    assert_eq!(bench.registry.specs(&"main".into()).len(), 1);
     let expected = coded("unknown tool \"bash\"", "ToolNotFoundError/UNKNOWN_TOOL");
     assert_eq!(bench.error("bash", json!({})).await, expected);
 }
@@ -57,8 +57,9 @@ async fn a_tool_that_cannot_be_enabled_is_refused() {
         Registry::new(options).err().unwrap().to_string()
     };
     assert_eq!(refuse(&["read", "bsh"]), "unknown tool \"bsh\"; did you mean \"bash\"?");
-    let all = "unknown tool \"telescope\"; known are ask_user_question, bash, edit, glob, grep, job_kill, job_list, \
-               job_output, read, subagent, todo_write, write";
+    let all = "unknown tool \"telescope\"; known are ask_user_question, bash, edit, glob, grep, interrupt_agent, \
+               job_kill, job_list, job_output, list_agents, read, read_image, send_message, skill, \
+               str_replace_editor, subagent, todo_write, write";
     assert_eq!(refuse(&["telescope"]), all);
     assert!(refuse(&["read", "read"]).starts_with("tool \"read\" is already registered"));
 }
@@ -124,7 +125,11 @@ async fn only_valid_calls_of_read_are_parallel() {
         ("no_such_tool", "{}", false),
     ];
     for (name, arguments, expected) in table {
-        assert_eq!(bench.registry.is_parallel(name, arguments), expected, "{name} {arguments}");
+        assert_eq!(
+            bench.registry.is_parallel(&"main".into(), name, arguments),
+            expected,
+            "{name} {arguments}"
+        );
     }
 }
 

@@ -18,7 +18,7 @@ use transom_config::{
 
 use super::{
     BYTES_MAX, FILES_MAX, MANIFESTS_MAX, SCRIPT, component_file, component_policy, door_policy,
-    manifest_file,
+    manifest_file, persona,
 };
 use crate::{
     embedded,
@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Folders of a bundle.
-const FOLDERS: [&str; 3] = ["components", "manifests", "policies"];
+const FOLDERS: [&str; 4] = ["components", "manifests", "personas", "policies"];
 
 /// Characters of a name of components and doors.
 const NAME_MAX: usize = 64;
@@ -86,6 +86,12 @@ impl Unpacked {
             let written = plain.doors.get(name).and_then(|door| door.policy.as_ref());
             if door.policy.is_some() && door.policy.as_ref() == written {
                 door.policy = Some(own(door_policy(name))?);
+            }
+        }
+        for (name, kind) in &mut manifest.subagents {
+            let written = plain.subagents.get(name).and_then(|kind| kind.persona_file.as_ref());
+            if kind.persona_file.is_some() && kind.persona_file.as_ref() == written {
+                kind.persona_file = Some(own(persona(name))?);
             }
         }
         if manifest.model.script.is_some() && manifest.model.script == plain.model.script {
@@ -215,6 +221,7 @@ fn is_part(name: &str) -> bool {
             let file = file.strip_suffix(".minisig").unwrap_or(file);
             file.strip_suffix(".wasm").is_some_and(is_name)
         }
+        "personas" => file.strip_suffix(".md").is_some_and(is_name),
         "policies" => file
             .strip_suffix(".toml")
             .and_then(|file| file.strip_prefix("component.").or(file.strip_prefix("door.")))

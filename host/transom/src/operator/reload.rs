@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use transom_config::manifest::{Change, Effect, Manifest};
+use transom_harness::ports::Attachments;
 use transom_io::{OpenDoor, slot::Cause};
 
 use super::{HostOperator, State, policies};
@@ -25,7 +26,8 @@ impl HostOperator {
 
         // Everything that can be refused comes first.
         let settings = self.tooling.settings(&new, &self.extras).context("nothing was changed")?;
-        let models = live::models(&new, &self.extras, &self.origin.environment)
+        let attachments = Arc::clone(&self.store) as Arc<dyn Attachments>;
+        let models = live::models(&new, &self.extras, &self.origin.environment, attachments)
             .context("nothing was changed")?;
         let mut swaps: Vec<(&OpenDoor, Version)> = Vec::new();
         for door in &self.doors {
@@ -45,7 +47,7 @@ impl HostOperator {
         }
         self.tooling.apply(settings).await;
         self.switches.set(models);
-        self.host.configure(live::settings(&new, &self.extras));
+        self.host.configure(live::settings(&new, &self.extras, self.tooling.hooks.as_ref()));
         let mut rows = Vec::new();
         for (door, version) in swaps {
             let active = door.slot.active();
@@ -99,6 +101,8 @@ fn keep_what_needs_a_restart(old: &Manifest, new: &mut Manifest) {
     new.control = old.control.clone();
     new.metrics = old.metrics.clone();
     new.tools = old.tools.clone();
+    new.subagents = old.subagents.clone();
+    new.hooks = old.hooks.clone();
     new.doors.retain(|name, _| old.doors.contains_key(name));
     for (name, door) in &old.doors {
         let Some(changed) = new.doors.get_mut(name) else {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::launch::Launch;
+use crate::{launch::Launch, manifest::CHILD_TOOLS};
 
 /// The tools that need background jobs.
 const JOB_TOOLS: [&str; 3] = ["job_kill", "job_list", "job_output"];
@@ -17,6 +17,8 @@ pub(super) struct Toolbox {
     missing: BTreeSet<String>,
     /// Of the tools that can work in the background: whether they may.
     pub(super) background: BTreeMap<&'static str, bool>,
+    /// What the tool `subagent` says of children: whether they take further messages.
+    pub(super) continuable: Option<bool>,
     /// The provider that the tool `subagent` asks for.
     pub(super) provider: Option<String>,
     /// Something executes commands.
@@ -47,9 +49,17 @@ impl Toolbox {
     }
 
     /// Says which tools are offered and how they work, with notices of what is left out.
-    pub(super) fn fill(mut self, launch: &mut Launch) {
+    /// `otherwise`: whether children take further messages where nothing is said.
+    pub(super) fn fill(mut self, launch: &mut Launch, otherwise: bool) {
+        if self.read_image == Some(true) && self.attachments {
+            self.want("read_image");
+        }
+        launch.subagents_continuable = self.keeps_children(launch, otherwise);
         let mut offered: BTreeSet<_> =
             self.wanted.iter().copied().filter(|tool| self.lack(tool).is_none()).collect();
+        if !launch.subagents_continuable {
+            offered.retain(|tool| !CHILD_TOOLS.contains(tool));
+        }
         launch.jobs = self.has_jobs(&offered, &mut launch.notices);
         if !launch.jobs {
             offered.retain(|tool| !JOB_TOOLS.contains(tool));
@@ -57,7 +67,11 @@ impl Toolbox {
 
         let mut left_out: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for tool in self.wanted.difference(&offered) {
-            let why = self.lack(tool).unwrap_or("no tool works in the background");
+            let otherwise = match CHILD_TOOLS.contains(tool) {
+                true => "no subagent takes further messages",
+                false => "no tool works in the background",
+            };
+            let why = self.lack(tool).unwrap_or(otherwise);
             left_out.entry(why).or_default().push(tool);
         }
         for (why, tools) in left_out {
@@ -65,14 +79,27 @@ impl Toolbox {
             launch.notices.push(notice);
         }
 
-        if self.read_image == Some(true) && self.attachments {
-            self.miss("read_image");
-        }
         if !self.missing.is_empty() {
             let names: Vec<_> = self.missing.into_iter().collect();
             launch.notices.push(format!("tools not part of this host: {}", names.join(", ")));
         }
         launch.tools = offered.into_iter().collect();
+    }
+
+    /// Whether children take further messages: if the tool that starts them may go on without them, and sessions are
+    /// kept at all (L-72).
+    fn keeps_children(&self, launch: &mut Launch, otherwise: bool) -> bool {
+        let may = self.background.get("subagent").copied().unwrap_or_default();
+        let offered = self.wanted.contains("subagent") && self.lack("subagent").is_none();
+        if !offered || !may || !self.continuable.unwrap_or(otherwise) {
+            return false;
+        }
+        if launch.sessions.is_none() {
+            let notice = "subagents are for one task each, because sessions are not kept";
+            launch.notices.push(notice.to_owned());
+            return false;
+        }
+        true
     }
 
     /// What a tool would need that no entry is. A tool without what carries it out is not offered, as in the
@@ -81,7 +108,9 @@ impl Toolbox {
         let provided = || self.provider.as_ref().is_some_and(|name| self.providers.contains(name));
         match tool {
             "bash" if !self.shell => Some("no entry is an executor of commands"),
-            "edit" | "glob" | "grep" | "read" | "write" if !self.files => {
+            "edit" | "glob" | "grep" | "read" | "read_image" | "str_replace_editor" | "write"
+                if !self.files =>
+            {
                 Some("no entry is a provider of files")
             }
             "subagent" if !provided() => Some("no entry is the provider of subagents it names"),

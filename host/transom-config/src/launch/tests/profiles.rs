@@ -18,13 +18,15 @@ fn the_profile_sdk_is_a_coding_agent_in_a_sandbox() {
     );
     assert_eq!(
         found.tools.join(" "),
-        "bash edit glob grep job_kill job_list job_output read subagent todo_write write"
+        "bash edit glob grep interrupt_agent job_kill job_list job_output list_agents read read_image send_message \
+         skill subagent todo_write write"
     );
     assert_eq!(
         found.notices[0],
-        "tools not part of this host: create_goal, exit_plan_mode, get_goal, interrupt_agent, list_agents, read_image, \
-         send_message, skill, subagent_fork, update_goal, web_fetch, web_search, workflow, working_directory"
+        "tools not part of this host: create_goal, exit_plan_mode, get_goal, subagent_fork, update_goal, web_fetch, \
+         web_search, workflow, working_directory"
     );
+    assert!(found.subagents_continuable, "L-103");
     // P-83, P-85.
     assert_eq!((found.jobs, found.shell_timeout_ms), (true, 60_000));
     assert_eq!(found.permission_mode, PermissionMode::WorkspaceWrite);
@@ -42,9 +44,10 @@ fn the_profile_sdk_minimal_has_a_shell() {
     let variables =
         [("HOME", "/home/u"), ("DSH_SYSTEM_PROMPT", "p"), ("DSH_MAX_TOKENS_AS_SUCCESS", "true")];
     let found = Machine::new(&variables, &[]).launch(&["sdk-minimal"]).unwrap();
-    assert_eq!(found.tools, ["bash"]);
+    assert_eq!(found.tools, ["bash", "read_image"]);
+    assert!(found.attachments);
     assert_eq!((found.jobs, found.shell_timeout_ms), (false, 60_000));
-    assert_eq!(found.notices[0], "tools not part of this host: read_image, working_directory");
+    assert_eq!(found.notices[0], "tools not part of this host: working_directory");
     assert!(
         found.serves_sdk
             && !found.max_tokens_as_success
@@ -153,7 +156,10 @@ fn patches_change_rows_and_add_some() {
     let files = [("/project/p.yml", patch), ("/q.yml", "{id: tool-fs-search, disabled: true}")];
     let machine = Machine::new(&[("DSH_HOME", "/h"), ("WHO", "You are W.")], &files);
     let found = machine.launch(&["sdk", "--patch", "p.yml", "--patch", "/q.yml"]).unwrap();
-    assert_eq!(found.tools.join(" "), "job_kill job_list job_output read subagent todo_write");
+    assert_eq!(
+        found.tools.join(" "),
+        "interrupt_agent job_kill job_list job_output list_agents read read_image send_message skill subagent todo_write"
+    );
     assert_eq!(found.system_prompt.as_deref(), Some("You are W."));
     assert_eq!(found.model.model.as_deref(), Some("m"));
 }

@@ -96,7 +96,7 @@ fn background_work_that_is_switched_off_anywhere_is_off() {
         ", backgroundMode: continuable",
         on,
         true,
-        &["entry `sub`: without effect here: backgroundMode"],
+        &["subagents are for one task each, because sessions are not kept"],
     );
     check(", toolJobs: false", "", off, true, &[]);
     check(
@@ -166,5 +166,41 @@ fn numbers_of_tools_are_taken_and_bounded() {
         refusal("timeoutMs: 0", "maxDepth: deep"),
         "/project/c.yml:2:71: entry `bash`: `timeoutMs` is 0; it must be a whole number above 0\n\
          /project/c.yml:3:72: entry `sub`: `maxDepth` is \"deep\"; it must be a whole number, or \"provider-managed\""
+    );
+}
+
+/// L-72, L-103: children take further messages where the composition says so, or a profile says nothing.
+#[test]
+fn children_live_on_where_the_composition_says_so() {
+    let check = |sub: &str, kept: bool, tools: &str, notices: &[&str]| {
+        let configuration = format!(
+            "
+- {{id: core, name: '@deepseek-ai/dsh-agent-spine-demo', config: {{skills: {{enabled: false}}, toolBash: false}}}}
+- {{id: sessions, name: '@deepseek-ai/dsh-session-persistence-jsonl'}}
+- {{id: spawn, name: '@deepseek-ai/dsh-subagent-spawn-in-process'}}
+- {{id: control, name: '@deepseek-ai/dsh-tool-subagent-control'}}
+- {{id: sub, name: '@deepseek-ai/dsh-tool-subagent', config: {{provider: spawn{sub}}}}}
+"
+        );
+        let found = form_a(&configuration, &[]).unwrap();
+        let tools: Vec<_> = tools.split(' ').collect();
+        let offered: Vec<_> =
+            found.tools.iter().copied().filter(|tool| !tool.starts_with("job_")).collect();
+        assert_eq!((found.subagents_continuable, offered), (kept, tools), "{sub}");
+        assert_eq!(found.notices, notices, "{sub}");
+    };
+    let left_out =
+        "tools left out, because no subagent takes further messages: interrupt_agent, send_message";
+    check("", false, "subagent", &[left_out]);
+    check(", backgroundMode: one-shot", false, "subagent", &[left_out]);
+    check(", backgroundMode: continuable", true, "interrupt_agent send_message subagent", &[]);
+    check(
+        ", backgroundMode: continuable, enableRunInBackground: false",
+        false,
+        "subagent",
+        &[
+            left_out,
+            "tools left out, because no tool works in the background: job_kill, job_list, job_output",
+        ],
     );
 }

@@ -61,6 +61,7 @@ fn a_change_of_any_key_is_told_with_its_effect() {
         ("door.sdk.limits.live-notices-max=50", Effect::NewConnections),
         ("door.sdk.limits.connections-max=50", Effect::Restart),
         ("door.sdk.limits.sessions-max=5", Effect::NewConnections),
+        ("hook=[{ name = 'x', event = 'result', command = ['x'] }]", Effect::Restart),
         ("jobs.delivery=notify", Effect::Live),
         ("jobs.per-session-max=5", Effect::Live),
         ("jobs.host-max=5", Effect::Live),
@@ -85,10 +86,22 @@ fn a_change_of_any_key_is_told_with_its_effect() {
         ("recovery.backoff-ms-max=500", Effect::Live),
         ("store.path=/x.db", Effect::Restart),
         ("store.durability=process", Effect::Restart),
+        ("subagents.judge.description=x", Effect::Restart),
+        ("subagents.scout.persona=x", Effect::Restart),
+        ("subagents.judge.persona-file=/x.md", Effect::Restart),
+        ("subagents.judge.tools=['read']", Effect::Restart),
+        ("subagents.judge.without-tools=[]", Effect::Restart),
+        ("subagents.scout.continuable=false", Effect::Restart),
+        ("subagents.judge.provider=deepseek-official", Effect::Restart),
+        ("subagents.judge.model=x", Effect::Restart),
+        ("subagents.judge.depth-max=1", Effect::Restart),
+        ("subagents.judge.output-schema.type=string", Effect::Restart),
         ("tools.enabled=['read']", Effect::Restart),
         ("tools.keep-environment=[]", Effect::Restart),
         ("tools.shell-timeout-ms=5", Effect::Restart),
         ("tools.subagent-depth-max=5", Effect::Restart),
+        ("tools.subagent-mode=one-shot", Effect::Restart),
+        ("tools.subagents-live-max=5", Effect::Restart),
     ];
     let old = with(EVERYTHING, &[]);
     let mut told = vec!["control.off".to_owned(), "door.*.carrier".to_owned()];
@@ -100,7 +113,9 @@ fn a_change_of_any_key_is_told_with_its_effect() {
         assert_eq!(change.effect, effect, "{set}: {change:?}");
         assert_ne!(change.old, change.new, "{set}");
         told.push(match change.path.split('.').collect::<Vec<_>>().as_slice() {
-            [kind @ ("door" | "component"), _, rest @ ..] => format!("{kind}.*.{}", rest.join(".")),
+            [kind @ ("door" | "component" | "subagents"), _, rest @ ..] => {
+                format!("{kind}.*.{}", rest.join("."))
+            }
             path => path.join("."),
         });
     }

@@ -9,7 +9,7 @@ use crate::manifest::{Manifest, Overrides};
 
 const SMALL: &[u8] =
     b"[component.x]\nsource = 'x.wasm'\n[door.x]\ncomponent = 'x'\ncarrier = 'stdio'\n\
-    [[permissions.rule]]\ntool = 'x'\ndecision = 'ask'\n";
+    [subagents.x]\ndescription = 'x'\n[[permissions.rule]]\ntool = 'x'\ndecision = 'ask'\n";
 
 fn with(sets: &[String]) -> Result<Manifest, crate::ConfigErrors> {
     let sets = sets.iter().map(String::as_str);
@@ -97,7 +97,9 @@ fn what_is_required_is_missed() {
     missed(b"", "[door.<name>]");
     for (table, without) in [
         (super::COMPONENT, "[component.x]\n[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n"),
+        (super::SUBAGENT, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[subagents.x]\n"),
         (super::DOOR, "[door.x]\n"),
+        (super::HOOK, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[hook]]\n"),
         (super::RULE, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[permissions.rule]]\n"),
     ] {
         for key in required(&table) {
@@ -137,6 +139,7 @@ fn the_page_names_every_key_and_every_table() {
                 | Kind::Number { .. }
                 | Kind::Word(_)
                 | Kind::List(_)
+                | Kind::Command
                 | Kind::Entries(_)
                 | Kind::Any => {
                     assert!(page.contains(&format!("`{}`", key.name)), "{path}");

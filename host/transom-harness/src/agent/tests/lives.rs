@@ -5,11 +5,14 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 
+use transom_frame::{Code, Failure};
+
 use super::*;
 use crate::{
-    agent::{Permissions, queue::QueueAction},
+    agent::{Partial, Permissions, queue::QueueAction},
     audit::{Auditor, Summary},
     event::Target,
+    hooks::{CallVerdict, Context, HookAbout, HookPoints, ResultVerdict, StepVerdict, Verdict},
     jobs::{JobCause, JobChange, JobKind, JobStatus},
     permissions::{
         Access, ApprovalPolicy, Mode, Outcome,
@@ -24,6 +27,7 @@ enum Move {
     Steer,
     Inject,
     Cancel(bool),
+    /// `false`: there is no model for the step.
     Assemble(bool),
     Text,
     Call,
@@ -31,7 +35,11 @@ enum Move {
     Limit,
     Fail(bool),
     Plan(bool),
+    /// Whoever plans or judges calls fails.
+    FailCalls,
     Judge(u8),
+    /// Hooks have their say.
+    Hook(u8),
     Decide(u8),
     EndTool(usize, u8),
     EndJob(usize, bool),
@@ -60,7 +68,9 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Limit),
         1 => any::<bool>().prop_map(Move::Fail),
         8 => any::<bool>().prop_map(Move::Plan),
+        1 => Just(Move::FailCalls),
         8 => any::<u8>().prop_map(Move::Judge),
+        12 => any::<u8>().prop_map(Move::Hook),
         4 => any::<u8>().prop_map(Move::Decide),
         8 => (any::<usize>(), any::<u8>()).prop_map(|(at, how)| Move::EndTool(at, how)),
         3 => (any::<usize>(), any::<bool>()).prop_map(|(at, told)| Move::EndJob(at, told)),
@@ -75,7 +85,8 @@ fn any_move() -> impl Strategy<Value = Move> {
     ]
 }
 
-fn config() -> AgentConfig {
+/// `hooked`: hooks have a say wherever they can.
+fn config(hooked: bool) -> AgentConfig {
     let permissions = Permissions {
         defaults: Defaults::of(&PRESETS[1]),
         pins: true,
@@ -83,7 +94,14 @@ fn config() -> AgentConfig {
         approvals: true,
         children: ApprovalPolicy::Never,
     };
-    AgentConfig { permissions, ..AgentConfig::default() }
+    let hooks = HookPoints {
+        pre_step: hooked,
+        pre_execute: hooked,
+        post_execute: hooked,
+        turn_stopping: hooked,
+        result: hooked,
+    };
+    AgentConfig { permissions, hooks, prolonged_max: 2, ..AgentConfig::default() }
 }
 
 /// A session over several lives of its host.
@@ -96,14 +114,14 @@ struct Lives {
     jobs: u64,
     running: VecDeque<String>,
     lives: u8,
+    hooked: bool,
     /// The log of this life cannot be written any more.
     broken: bool,
 }
 
 impl Lives {
-    fn begin() -> Lives {
-        let mut play = Play::with(config());
-        play.strict = true;
+    fn begin(hooked: bool) -> Lives {
+        let play = play(hooked);
         let mut lives = Lives {
             play,
             texts: Vec::new(),
@@ -111,6 +129,7 @@ impl Lives {
             jobs: 0,
             running: VecDeque::new(),
             lives: 1,
+            hooked,
             broken: false,
         };
         let born = lives.play.agent.pin(1000);
@@ -134,9 +153,13 @@ impl Lives {
             Move::Inject => drop(play.send("i", Delivery::Inject)),
             Move::Cancel(true) => drop(play.cancel(InboxFate::Clear)),
             Move::Cancel(false) => drop(play.cancel(InboxFate::Keep)),
-            Move::Assemble(admitted) if !play.assembling.is_empty() => {
+            Move::Assemble(served) if !play.assembling.is_empty() => {
                 let token = play.assembling.remove(0);
-                let assembly = Assembly { admitted: *admitted, ..assembly() };
+                let mut assembly = assembly();
+                if !served {
+                    let none = Failure::new(Code::NoAdapter, "no model");
+                    assembly.served = Err(none);
+                }
                 play.happen(Happened::Assembled(token, assembly));
             }
             Move::Text if speaks => drop(play.text("t")),
@@ -150,6 +173,19 @@ impl Lives {
             Move::Plan(parallel) if !play.planning.is_empty() => {
                 let count = play.planning[0].1;
                 play.plan(&vec![*parallel; count]);
+            }
+            Move::FailCalls if !play.planning.is_empty() => {
+                let (token, count) = play.planning.remove(0);
+                // A plan that fits nothing is none.
+                play.happen(Happened::Planned(token, vec![true; count + 1]));
+            }
+            Move::FailCalls if !play.judging.is_empty() => {
+                let (token, _) = play.judging.remove(0);
+                play.happen(Happened::CallsFailed(token, "lost".to_owned()));
+            }
+            Move::Hook(how) if !play.hooks.is_empty() => {
+                let verdict = verdict(*how, &play.hooks[0].1.about);
+                play.hook(verdict);
             }
             Move::Judge(how) if !play.judging.is_empty() => drop(play.judge(judgement(*how))),
             Move::Decide(how) if !play.asks.is_empty() => {
@@ -165,7 +201,7 @@ impl Lives {
             }
             Move::EndTool(at, how) if !play.tools.is_empty() => {
                 let id = play.tools[at % play.tools.len()].1.call_id.clone();
-                let outcome = match how % 4 {
+                let outcome = match how % 5 {
                     0 => ToolOutcome::error("no", None),
                     1 => {
                         self.jobs += 1;
@@ -179,6 +215,7 @@ impl Lives {
                         };
                         ToolOutcome { job: Some(job), ..ToolOutcome::text("started") }
                     }
+                    2 => ToolOutcome { contexts: told(), ..ToolOutcome::text("ok") },
                     _ => ToolOutcome::text("ok"),
                 };
                 play.tool(&id, outcome);
@@ -262,15 +299,15 @@ impl Lives {
             header,
             &self.texts,
             self.play.agent.route().clone(),
-            Arc::new(config()),
+            Arc::new(config(self.hooked)),
             Chance::new([self.lives; 32]),
             5000,
         )
         .unwrap();
         self.texts.extend(closers.into_iter().map(|event| event.text));
-        let mut play = Play::with(config());
-        play.strict = true;
+        let mut play = play(self.hooked);
         play.agent = agent;
+        play.agent.set_partial(partial(self.hooked));
         self.play = play;
         self.texts.extend(self.play.agent.pin(5000).into_iter().map(|event| event.text));
         self.running.clear();
@@ -288,6 +325,57 @@ impl Lives {
             }
         }
         auditor.finish().unwrap()
+    }
+}
+
+pub(super) fn play(hooked: bool) -> Play {
+    let mut play = Play::with(config(hooked));
+    play.agent.set_partial(partial(hooked));
+    play.strict = true;
+    play
+}
+
+fn partial(hooked: bool) -> Partial {
+    if hooked { Partial::Commit } else { Partial::Drop }
+}
+
+fn told() -> Vec<Context> {
+    vec![Context { from: "hook:one".to_owned(), text: "know this".to_owned() }]
+}
+
+pub(super) fn verdict(how: u8, about: &HookAbout) -> Verdict {
+    let odd = how % 7;
+    match about {
+        HookAbout::PreStep { .. } => Verdict::Step(match odd {
+            0 => StepVerdict::Reject,
+            1 | 2 => StepVerdict::Proceed { contexts: told() },
+            _ => StepVerdict::Proceed { contexts: Vec::new() },
+        }),
+        HookAbout::PreExecute { .. } => Verdict::Call(match odd {
+            0 => CallVerdict::Deny { reason: "not here".to_owned() },
+            1 => CallVerdict::Ask { reason: Some("look".to_owned()) },
+            _ => CallVerdict::Allow,
+        }),
+        HookAbout::PostExecute { outcome, .. } => {
+            let verdict = match odd {
+                0 => ResultVerdict::Block(vec![Block::text("no")]),
+                1 => ResultVerdict::Content(vec![Block::text("other")]),
+                2 => ResultVerdict::Value(Value::from("other")),
+                3 => ResultVerdict::Value(Value::Null),
+                _ => ResultVerdict::Accept,
+            };
+            let render = |value: Value| match value.as_str() {
+                Some(text) => ToolOutcome::text(text),
+                None => ToolOutcome::error("bad", Some(("E", "C"))),
+            };
+            let mut outcome = verdict.apply(ToolOutcome::clone(outcome), render);
+            if odd == 4 {
+                outcome.contexts = told();
+            }
+            Verdict::Outcome(Box::new(outcome))
+        }
+        HookAbout::TurnStopping { .. } => Verdict::Stop(if odd < 3 { told() } else { Vec::new() }),
+        HookAbout::Result { .. } => unreachable!("nobody waits for those who watch"),
     }
 }
 
@@ -336,9 +424,10 @@ proptest! {
 
     #[test]
     fn any_lives_leave_a_sound_log_whose_fold_is_the_agent(
+        hooked in any::<bool>(),
         moves in prop::collection::vec(any_move(), 0..160),
     ) {
-        let mut lives = Lives::begin();
+        let mut lives = Lives::begin(hooked);
         for one in &moves {
             lives.one(one);
         }

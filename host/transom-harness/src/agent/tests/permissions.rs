@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::{
-    agent::{Descriptor, Permissions},
+    agent::Permissions,
+    event::SubagentMode,
     header::Origin,
     permissions::{
         ApprovalPolicy, Mode,
         presets::{Defaults, PRESETS},
     },
+    subagents::Descriptor,
 };
 
 fn pinned() -> AgentConfig {
@@ -109,7 +111,15 @@ fn a_delegated_session_is_born_with_its_parents_mode_and_asks_nobody() {
     };
     let config = Arc::clone(&play.agent.config);
     play.agent = Agent::new(header, play.agent.route().clone(), config, Chance::new([1; 32]));
-    let descriptor = Descriptor { provider: "spawn".to_owned(), label: Some("look".to_owned()) };
+    let descriptor = Descriptor {
+        mode: SubagentMode::OneShot,
+        provider: "spawn".to_owned(),
+        label: Some("look".to_owned()),
+        agent_provider: None,
+        agent_model: None,
+        persona: None,
+        tool_filter: None,
+    };
     let born = play.agent.delegated(5, descriptor, Some(Mode::ReadOnly));
     assert_eq!(texts(&born), ["0 sandbox/mode read-only", "1 approval/policy never"]);
     let source: Value = serde_json::from_str(&born[1].text).unwrap();
@@ -126,16 +136,4 @@ fn a_delegated_session_is_born_with_its_parents_mode_and_asks_nobody() {
     play.answer("seen");
     play.prompt("again").assemble();
     assert!(!play.told().contains("descriptor"), "once");
-}
-
-#[test]
-fn a_turn_whose_input_is_not_let_in_takes_no_step() {
-    // Row 11 of agent-loop.
-    let mut play = Play::new();
-    play.prompt("one").prompt("two");
-    let token = play.assembling.remove(0);
-    play.told();
-    play.happen(Happened::Assembled(token, Assembly { admitted: false, ..assembly() }));
-    assert_eq!(play.told(), "4 turn/end 1 {\"kind\":\"blocked\"}\nidle");
-    assert_eq!(play.agent.inbox().len(), 1, "the second waits for the next waking send");
 }

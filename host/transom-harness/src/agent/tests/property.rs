@@ -19,6 +19,7 @@ enum Move {
     Limit,
     Fail(bool),
     Plan(bool),
+    Hook(u8),
     EndTool(usize, bool),
     Ring(usize),
     Dispose,
@@ -37,14 +38,16 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::Limit),
         1 => any::<bool>().prop_map(Move::Fail),
         6 => any::<bool>().prop_map(Move::Plan),
+        10 => any::<u8>().prop_map(Move::Hook),
         6 => (any::<usize>(), any::<bool>()).prop_map(|(at, ok)| Move::EndTool(at, ok)),
         2 => any::<usize>().prop_map(Move::Ring),
         1 => Just(Move::Dispose),
     ]
 }
 
-fn play(moves: &[Move]) -> Play {
-    let mut play = Play::new();
+fn play(hooked: bool, moves: &[Move]) -> Play {
+    let mut play = lives::play(hooked);
+    play.strict = false;
     let mut calls = 0;
     for one in moves {
         let speaks = !play.calling.is_empty();
@@ -66,6 +69,10 @@ fn play(moves: &[Move]) -> Play {
             Move::Plan(parallel) if !play.planning.is_empty() => {
                 let count = play.planning[0].1;
                 play.plan(&vec![*parallel; count]);
+            }
+            Move::Hook(how) if !play.hooks.is_empty() => {
+                let verdict = lives::verdict(*how, &play.hooks[0].1.about);
+                play.hook(verdict);
             }
             Move::EndTool(at, ok) if !play.tools.is_empty() => {
                 let id = play.tools[at % play.tools.len()].1.call_id.clone();
@@ -173,8 +180,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_interleaving_leaves_a_sound_log(moves in prop::collection::vec(any_move(), 0..120)) {
-        let mut play = play(&moves);
+    fn any_interleaving_leaves_a_sound_log(
+        hooked in any::<bool>(),
+        moves in prop::collection::vec(any_move(), 0..120),
+    ) {
+        let mut play = play(hooked, &moves);
         check(&play.events);
 
         // Whatever was going on, disposal brings it to an end once its tools are given up.
@@ -190,7 +200,10 @@ proptest! {
     }
 
     #[test]
-    fn the_same_moves_give_the_same_log(moves in prop::collection::vec(any_move(), 0..60)) {
-        prop_assert_eq!(play(&moves).events, play(&moves).events);
+    fn the_same_moves_give_the_same_log(
+        hooked in any::<bool>(),
+        moves in prop::collection::vec(any_move(), 0..60),
+    ) {
+        prop_assert_eq!(play(hooked, &moves).events, play(hooked, &moves).events);
     }
 }

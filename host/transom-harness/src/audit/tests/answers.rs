@@ -112,6 +112,38 @@ fn a_step_has_one_answer_and_only_of_an_attempt_that_ended_well() {
     );
 }
 
+/// L-48.
+#[test]
+fn a_part_of_an_answer_is_what_was_streamed_before_a_cancel() {
+    let source = r#"{"kind":"model","provider":"p","model":"m"}"#;
+    let marked = r#"{"kind":"model","provider":"p","model":"m","partial":true}"#;
+    let part = |text: &str| {
+        let content = format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+        answer(&content, "", r#","sourceEventSeqs":[7,8,9]"#).replace(source, marked)
+    };
+    let streamed = "@asked; start 0 text; text 0 ha; start 1 tool-call";
+    let script = |text: &str, end: &str| format!("{streamed}; {}; step-end; {end}", part(text));
+    good(&script("ha", "turn-end aborted"));
+    good(&script("ha", "turn-end interrupted; end-seed"));
+    bad(
+        &script("ha", "turn-end completed"),
+        "seq 12: turn/end completed, although step 1 has a part of an answer (L-48)",
+    );
+    let made =
+        r#"seq 10: the content must be what the chunks make: [{"type":"text","text":"ha"}] (L-16)"#;
+    bad(&script("hi", "turn-end aborted"), made);
+    let ended = part("ha").replace("[7,8,9]", "[7,8,9,10]");
+    bad(
+        &format!("{streamed}; finish stop; {ended}"),
+        "seq 11: a part of an answer whose attempt has a finish (L-48)",
+    );
+    let empty = answer("[]", "", r#","sourceEventSeqs":[7]"#).replace(source, marked);
+    bad(
+        &format!("@asked; start 0 text; {empty}"),
+        "seq 8: a part of an answer without text (L-48)",
+    );
+}
+
 #[test]
 fn every_call_has_one_call_and_one_result_in_the_models_order() {
     let check = |script: &str, expected: &str| bad(script, &format!("{expected} (L-49)"));
@@ -119,10 +151,20 @@ fn every_call_has_one_call_and_one_result_in_the_models_order() {
     good("@called c c; call c; result c; call c; result c; step-end");
     check("@called c; result c", "seq 12: tool/result without a tool/call");
     check(
-        "@called c1 c2; call c1; result c1; step-end",
-        "seq 17: step/end before the tool/result of call \"c2\"",
+        "@called c1 c2; call c1; result c1; step-end; turn-end completed",
+        "seq 18: step/end before the tool/result of call \"c2\"",
     );
-    check("@called c; call c; step-end", "seq 13: step/end before the tool/result of call \"c\"");
+    check(
+        "@called c; call c; step-end; step",
+        "seq 14: step/end before the tool/result of call \"c\"",
+    );
+    check(
+        "@called c; step-end; turn-end aborted",
+        "seq 13: step/end before the tool/result of call \"c\"",
+    );
+    // Whoever schedules calls may fail (L-58), and the host may die with that.
+    good("@called c1 c2; call c1; result c1; step-end; turn-end error UNKNOWN");
+    good("@called c; step-end; turn-end interrupted; end-seed");
     check(
         "@called c1 c2; call c1; call c2; result c2",
         "seq 17: tool/result of \"c2\", where that of \"c1\" is due in the model's order",

@@ -134,6 +134,11 @@ fn a_descriptor_stands_before_the_first_step() {
         &format!("{open}; {descriptor}"),
         "seq 3: subagent/descriptor in a session whose header has no origin subagent (L-67)",
     );
+    bad_for(
+        &child(),
+        &format!("{open}; {descriptor}; {descriptor}"),
+        "seq 4: a second subagent/descriptor of one session (L-67)",
+    );
     let seed = format!("{open}; {descriptor}; turn-end aborted");
     good_for(&fork(5), &format!("{seed}; end-seed"));
 }
@@ -201,4 +206,16 @@ fn a_job_ends_once() {
     // Numbers go on after a resume (P-66).
     let again = "in b; turn; claim turn; step; user b; header resume; calls d; call d";
     good(&format!("{begun}; {lost}; {again}; job bash-2 d; result d"));
+}
+
+#[test]
+fn l72_a_child_is_in_the_catalog_once() {
+    let entry = |child: &str| {
+        format!(
+            r#"{{"type":"subagent/catalog","ignorable":true,"data":{{"version":0,"childId":"{child}","childCreatedAt":1,"mode":"continuable","label":"l"}}}}"#
+        )
+    };
+    let (one, two) = (entry("one"), entry("two"));
+    good(&format!("{one}; {two}"));
+    bad(&format!("{one}; {two}; {one}"), "seq 2: the child one is in the catalog already (L-72)");
 }

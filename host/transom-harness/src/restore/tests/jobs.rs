@@ -8,7 +8,7 @@ fn event(seq: usize, kind: &str, data: &str) -> Arc<str> {
     format!(r#"{{"type":"{kind}","seq":{seq},"time":5,"data":{data}{ignorable}}}"#).into()
 }
 
-fn log(events: &[(&str, String)]) -> Vec<Arc<str>> {
+pub(super) fn log(events: &[(&str, String)]) -> Vec<Arc<str>> {
     events.iter().enumerate().map(|(seq, (kind, data))| event(seq, kind, data)).collect()
 }
 

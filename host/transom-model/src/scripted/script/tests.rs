@@ -164,7 +164,7 @@ fn mistakes_in_an_action_are_pointed_at() {
             ),
             (
                 "{\"tool\": {\"name\": \"t\", \"arguments\": {\"a\": [\"{{x}}\"]}}}",
-                "line 2, column 37: a template has no \"x\": there are \"prompt\", \"result\", \"notice\", \"step\"",
+                "line 2, column 37: a template has no \"x\": there are \"prompt\", \"result\", \"notice\", \"step\", \"images\"",
             ),
         ]
         .map(|(action, expected)| (format!("{{\"rules\": [{{\"answer\": [\n{action}\n]}}]}}"), expected)),

@@ -1,0 +1,517 @@
+//! Children that outlive their task: further messages, reports, interrupts, the notice of P-80, and every code of
+//! L-72.
+
+use transom_harness::subagents::{ChildCode, ChildOrder, ChildState, ToolFilter};
+
+use super::*;
+
+impl House {
+    /// A session `main` whose turn waits for a call of `subagent`.
+    fn parent(config: AgentConfig) -> House {
+        let mut house = House::with(config);
+        house.connect(1, facts(Reach::Owned));
+        house.watch_all(1, "owned", None);
+        house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+        house.prompt("main", "go");
+        house.commit();
+        house.call(&[("c", "subagent")]);
+        house.commit();
+        house
+    }
+
+    /// A call of `parent` starts a child that lives on. Gives its id.
+    fn keep(&mut self, run: u64, parent: &str) -> String {
+        self.keep_as(run, parent, Nature { continuable: true, ..Nature::default() });
+        self.child(run)
+    }
+
+    fn keep_as(&mut self, run: u64, parent: &str, nature: Nature) {
+        let delegation = Delegation {
+            parent: parent.into(),
+            description: "look".to_owned(),
+            prompt: "look closely".to_owned(),
+            access: Access::FULL,
+            directory: "/host".into(),
+            nature,
+        };
+        self.happen(Event::Delegate { run: RunId(run), delegation });
+        self.commit();
+    }
+
+    /// `main` with a child that works. `main`'s call has its result, and its model is asked.
+    fn keeping() -> (House, String) {
+        House::keeping_with(AgentConfig::default())
+    }
+
+    fn keeping_with(config: AgentConfig) -> (House, String) {
+        let mut house = House::parent(config);
+        let child = house.keep(7, "main");
+        house.tool_of("main", ToolOutcome::text("started"));
+        house.commit();
+        house.told();
+        (house, child)
+    }
+
+    /// The model of a session says `text` and stops.
+    fn says(&mut self, session: &str, text: &str) {
+        // Of those that were stopped nobody hears.
+        let at = self.calls.iter().rposition(|(of, _)| of.as_str() == session).unwrap();
+        let (session, token) = self.calls.remove(at);
+        for chunk in [
+            Chunk::TextDelta { index: 0, text: text.to_owned() },
+            Chunk::Finish { reason: Finish::Stop },
+        ] {
+            let happened = Happened::Chunk(token, chunk);
+            self.happen(Event::Happened { session: session.clone(), happened });
+        }
+        self.commit();
+    }
+
+    /// What an order comes to, at once or once what was kept back is answered.
+    fn order(&mut self, session: &str, wanted: ChildOrder) -> Option<Result<Obeyed, ChildCode>> {
+        self.next += 1;
+        let order = OrderId(self.next);
+        self.happen(Event::Order { order, session: session.into(), wanted });
+        self.result(order)
+    }
+
+    fn result(&self, order: OrderId) -> Option<Result<Obeyed, ChildCode>> {
+        let found = self.ordered.iter().find(|(of, _)| *of == order);
+        found.map(|(_, result)| result.clone().map_err(|refused| refused.code))
+    }
+
+    fn write(&mut self, parent: &str, child: &str) -> Option<Result<Obeyed, ChildCode>> {
+        let text = "and now?".to_owned();
+        self.order(parent, ChildOrder::Message { child: child.into(), text })
+    }
+
+    fn interrupt(&mut self, caller: &str, agent: &str) -> Option<Result<Obeyed, ChildCode>> {
+        self.order(caller, ChildOrder::Interrupt { agent: agent.into() })
+    }
+
+    fn report(&mut self, child: &str) -> Option<Result<Obeyed, ChildCode>> {
+        self.order(child, ChildOrder::Report { text: "half way".to_owned() })
+    }
+
+    /// Everything of the log is in the store, as a later host would find it.
+    fn keep_stored(&mut self) {
+        let mut ids: Vec<SessionId> = Vec::new();
+        for append in &self.log {
+            if !ids.contains(&append.session) {
+                ids.push(append.session.clone());
+            }
+        }
+        self.stored = ids
+            .into_iter()
+            .map(|id| {
+                let of: Vec<_> = self.log.iter().filter(|append| append.session == id).collect();
+                let header = of[0].header.to_string();
+                StoredSession { id, header, events: of.len() as u64, updated_at: 1 }
+            })
+            .collect();
+    }
+
+    /// `main` is closed, with its children, and continued.
+    fn continued() -> (House, String) {
+        let (mut house, child) = House::keeping();
+        house.says(&child, "done");
+        house.says("main", "well");
+        house.says("main", "noted");
+        house.ask(1, "session/close", Some("main"), json!({}));
+        house.commit();
+        house.commit();
+        assert_eq!(house.router.live_sessions(), 0);
+        house.keep_stored();
+        house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
+        house.commit();
+        house.told();
+        (house, child)
+    }
+
+    /// Messages of a session's inbox splices: target and kind of source.
+    fn spliced(&self, session: &str) -> Vec<(String, Value)> {
+        let of = self.log.iter().filter(|append| append.session.as_str() == session);
+        let splices = of.filter(|append| &*append.kind == "agent/inbox/spliced");
+        let data = splices.map(|append| {
+            let event: Value = serde_json::from_str(&append.text).unwrap();
+            event["data"].clone()
+        });
+        data.flat_map(|data| {
+            let target = data["target"].as_str().unwrap().to_owned();
+            let inserted = data["inserted"].as_array().unwrap().clone();
+            inserted.into_iter().map(move |message| (target.clone(), message))
+        })
+        .collect()
+    }
+}
+
+#[test]
+fn l72_a_child_lives_on_and_takes_a_second_message() {
+    let mut house = House::parent(AgentConfig::default());
+    let child = house.keep(7, "main");
+    assert_eq!(house.delegated.last().unwrap().1, DelegationEvent::Kept);
+    let kinds = house.kinds("main");
+    assert_eq!(kinds.last().unwrap(), "subagent/catalog", "before the call's result");
+    house.tool_of("main", ToolOutcome::text("started"));
+    house.commit();
+    house.says("main", "it works on it");
+    house.told();
+
+    house.says(&child, "done");
+    let told = house.told();
+    // The notice stands before the end of the run is told, as in the recording `v0.2.1rc2.prompt-subagent`.
+    let idle = format!("1 idle {child}");
+    let splice = told.lines().find(|line| line.contains("event main") && line.contains("spliced"));
+    let splice = splice.unwrap().to_owned();
+    in_order(&told, &[&idle, &splice, "1 running main", "1 subagent/finished main completed"]);
+    let (target, message) = house.spliced("main").pop().unwrap();
+    assert_eq!(target, "next-turn", "P-80: an idle parent is woken");
+    assert_eq!(message["source"]["kind"], "subagent-settled");
+    assert_eq!(message["source"]["form"], "notice");
+    assert_eq!(message["source"]["senderSessionId"], child);
+    assert_eq!(message["content"][2]["text"], "done");
+    house.says("main", "good");
+
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
+    house.commit();
+    let (target, message) = house.spliced(&child).pop().unwrap();
+    assert_eq!(target, "next-turn");
+    let source = json!({ "kind": "coordinator", "form": "relay", "senderSessionId": "main" });
+    assert_eq!(message["source"], source);
+    house.told();
+    house.says(&child, "done again");
+    assert!(house.told().contains("1 subagent/finished main completed"), "S-78: each run its own");
+    let (_, message) = house.spliced("main").pop().unwrap();
+    assert_eq!(message["content"][2]["text"], "done again");
+    let descriptors = house.kinds(&child);
+    assert_eq!(descriptors.iter().filter(|kind| *kind == "subagent/descriptor").count(), 1);
+}
+
+#[test]
+fn p80_a_running_parent_is_told_within_its_turn() {
+    let (mut house, child) = House::keeping();
+    house.says(&child, "done");
+    let (target, message) = house.spliced("main").pop().unwrap();
+    assert_eq!(
+        (target.as_str(), &message["source"]["kind"]),
+        ("next-step", &json!("subagent-settled"))
+    );
+    house.says("main", "well");
+    assert!(!house.told().contains("idle main"), "the turn goes on with the notice (L-32)");
+}
+
+#[test]
+fn p80_a_parent_that_goes_away_finds_the_notice_when_it_comes_back() {
+    let (mut house, child) = House::keeping();
+    house.ask(1, "session/close", Some("main"), json!({}));
+    for _ in 0..3 {
+        house.commit();
+    }
+    let told = house.told();
+    let removed = format!("1 session/removed {child}");
+    in_order(&told, &[&removed, "1 session/removed main", "1 reply session/close"]);
+    let (target, message) = house.spliced("main").pop().unwrap();
+    assert_eq!(target, "next-step");
+    assert_eq!(message["content"][0]["text"], format!("subagent {child} was stopped."));
+    house.keep_stored();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
+    house.commit();
+    assert!(!house.told().contains("running"), "it wakes nobody (L-27)");
+    house.prompt("main", "go on");
+    house.commit();
+    let claimed = house.frames.iter().rev().find(|(_, frame)| &*frame.name == "inbox/claimed");
+    let body: Value = serde_json::from_str(&claimed.unwrap().1.body).unwrap();
+    assert_eq!(body["messageIds"].as_array().unwrap().len(), 1);
+    let messages = house
+        .kinds("main")
+        .iter()
+        .rev()
+        .take_while(|kind| *kind != "turn/start")
+        .filter(|kind| *kind == "user/message")
+        .count();
+    assert_eq!(messages, 2, "the notice enters with the prompt");
+}
+
+#[test]
+fn p80_a_child_rests_once_its_own_children_do() {
+    let (mut house, child) = House::keeping();
+    let at = house.calls.iter().position(|(of, _)| of.as_str() == child).unwrap();
+    let call = house.calls.remove(at);
+    house.calls.push(call);
+    house.call(&[("c2", "subagent")]);
+    house.commit();
+    let grandchild = house.keep(8, &child);
+    house.tool_of(&child, ToolOutcome::text("started"));
+    house.commit();
+    house.says(&child, "I have handed it on");
+    assert_eq!(house.spliced("main").len(), 1, "its prompt only");
+    house.says(&grandchild, "found");
+    house.says(&child, "all done");
+    let (_, message) = house.spliced("main").pop().unwrap();
+    assert_eq!(message["content"][2]["text"], "all done");
+
+    // L-72: only the exact parent writes; every ancestor may interrupt.
+    assert_eq!(house.write("main", &grandchild), Some(Err(ChildCode::Unauthorized)));
+    assert_eq!(house.write(&child, &grandchild), Some(Ok(Obeyed::Done)));
+    house.commit();
+    assert_eq!(house.interrupt("main", &grandchild), Some(Ok(Obeyed::Done)));
+    assert_eq!(house.interrupt(&grandchild, &child), Some(Err(ChildCode::Unauthorized)));
+    assert_eq!(house.interrupt("main", "main"), Some(Err(ChildCode::Unauthorized)));
+}
+
+#[test]
+fn l72_unauthorized_is_whoever_is_not_above() {
+    let (mut house, child) = House::keeping();
+    house.ask(1, "session/open", Some("other"), json!({ "want": "new" }));
+    house.commit();
+    assert_eq!(house.write("other", &child), Some(Err(ChildCode::Unauthorized)));
+    assert_eq!(house.interrupt("other", &child), Some(Err(ChildCode::Unauthorized)));
+    assert_eq!(house.write("main", "nobody"), Some(Err(ChildCode::Unauthorized)));
+    assert_eq!(house.interrupt("main", "nobody"), Some(Err(ChildCode::Unauthorized)));
+    assert_eq!(
+        house.report("main"),
+        Some(Err(ChildCode::Unauthorized)),
+        "it has no parent to tell"
+    );
+    assert_eq!(house.order("other", ChildOrder::List), Some(Ok(Obeyed::Listed(Vec::new()))));
+}
+
+#[test]
+fn l72_an_interrupt_ends_the_turn_and_keeps_the_inbox() {
+    let (mut house, child) = House::keeping();
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
+    house.commit();
+    assert_eq!(house.interrupt("main", &child), Some(Ok(Obeyed::Done)));
+    house.commit();
+    let told = house.told();
+    assert!(told.contains(&format!("idle {child}")), "{told}");
+    assert!(!told.contains("inbox/discarded"), "{told}");
+    let settled = |house: &House| {
+        let all = house.spliced("main");
+        all.iter().filter(|(_, message)| message["source"]["kind"] == "subagent-settled").count()
+    };
+    assert_eq!(settled(&house), 0, "a message of its own still waits");
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
+    house.commit();
+    house.says(&child, "first");
+    assert_eq!(settled(&house), 0);
+    house.says(&child, "second");
+    assert_eq!(settled(&house), 1);
+    let ends = house
+        .log
+        .iter()
+        .filter(|append| append.session.as_str() == child && &*append.kind == "turn/end");
+    let reasons: Vec<Value> = ends
+        .map(|append| {
+            serde_json::from_str::<Value>(&append.text).unwrap()["data"]["reason"].clone()
+        })
+        .collect();
+    assert_eq!(reasons[0], json!({ "kind": "aborted", "reason": { "kind": "parent" } }));
+    assert_eq!(reasons.len(), 3);
+}
+
+#[test]
+fn l72_a_report_reaches_the_parent_at_once() {
+    let (mut house, child) = House::keeping();
+    assert_eq!(house.report(&child), Some(Ok(Obeyed::Done)));
+    let (target, message) = house.spliced("main").pop().unwrap();
+    let source = json!({ "kind": "subagent-report", "form": "relay", "senderSessionId": child });
+    assert_eq!((target.as_str(), &message["source"]), ("next-step", &source));
+    house.commit();
+    house.says("main", "well");
+    house.says("main", "I wait");
+    house.told();
+    assert_eq!(house.report(&child), Some(Ok(Obeyed::Done)));
+    house.commit();
+    assert!(house.told().contains("1 running main"), "an idle parent is woken");
+}
+
+#[test]
+fn l72_parent_unavailable_is_a_child_that_is_open_on_its_own() {
+    let (mut house, child) = House::continued();
+    house.ask(1, "session/open", Some(&child), json!({ "want": "stored" }));
+    house.commit();
+    assert_eq!(house.report(&child), Some(Err(ChildCode::ParentUnavailable)));
+    assert_eq!(house.write("main", &child), Some(Err(ChildCode::NotResumable)));
+}
+
+#[test]
+fn l72_a_child_of_an_earlier_life_comes_back() {
+    let (mut house, child) = House::continued();
+    let listed = house.order("main", ChildOrder::List);
+    let Some(Ok(Obeyed::Listed(children))) = listed else { panic!("{listed:?}") };
+    assert_eq!((children[0].child.as_str(), children[0].state), (&*child, ChildState::Stored));
+    house.equipped.clear();
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
+    house.commit();
+    assert_eq!(house.equipped.len(), 1);
+    assert!(house.equipped[0].1.reports, "it can still report");
+    let told = house.told();
+    in_order(&told, &[&format!("1 session/added {child}"), &format!("1 running {child}")]);
+    house.says(&child, "here I am");
+    let (target, message) = house.spliced("main").pop().unwrap();
+    assert_eq!(
+        (target.as_str(), &message["content"][2]["text"]),
+        ("next-turn", &json!("here I am"))
+    );
+    let kinds = house.kinds(&child);
+    assert_eq!(kinds.iter().filter(|kind| *kind == "subagent/descriptor").count(), 1);
+    house.says("main", "welcome");
+    // What rests in the store has no turn: there is nothing to interrupt, and nothing wrong.
+    let (mut house, child) = House::continued();
+    assert_eq!(house.interrupt("main", &child), Some(Ok(Obeyed::Done)));
+}
+
+#[test]
+fn l72_messages_to_a_child_on_its_way_back_are_given_in_their_order() {
+    let (mut house, child) = House::continued();
+    house.held = Some(VecDeque::new());
+    assert_eq!(house.write("main", &child), None);
+    let first = OrderId(house.next);
+    assert_eq!(house.write("main", &child), None);
+    let second = OrderId(house.next);
+    house.ask(1, "session/open", Some(&child), json!({ "want": "stored" }));
+    assert!(house.told().contains("failure session/open session-exists"), "it is on its way back");
+    house.answer_held();
+    house.commit();
+    assert_eq!(house.result(first), Some(Ok(Obeyed::Done)));
+    assert_eq!(house.result(second), Some(Ok(Obeyed::Done)));
+    house.says(&child, "one");
+    house.says(&child, "two");
+}
+
+#[test]
+fn l72_not_resumable_says_what_is_wrong_with_the_stored_child() {
+    let broken: [fn(&mut House, &str); 5] = [
+        |house, child| house.elsewhere.push(child.into()),
+        |house, child| house.stored.retain(|stored| stored.id.as_str() != child),
+        |house, child| {
+            for stored in house.stored.iter_mut().filter(|stored| stored.id.as_str() == child) {
+                stored.header =
+                    stored.header.replace(r#""parentSession":"main""#, r#""parentSession":"x""#);
+            }
+        },
+        |house, child| {
+            for stored in house.stored.iter_mut().filter(|stored| stored.id.as_str() == child) {
+                stored.events += 1;
+            }
+        },
+        |house, child| {
+            let of = |append: &&mut Append| append.session.as_str() == child;
+            for append in house.log.iter_mut().filter(of) {
+                append.text =
+                    append.text.replace(r#""mode":"continuable""#, r#""mode":"one-shot""#).into();
+            }
+        },
+    ];
+    for (number, broken) in broken.into_iter().enumerate() {
+        let (mut house, child) = House::continued();
+        broken(&mut house, &child);
+        let refused = Some(Err(ChildCode::NotResumable));
+        assert_eq!(house.write("main", &child), refused, "case {number}");
+        house.elsewhere.clear();
+    }
+    // One that works on one task only.
+    let mut house = House::parent(AgentConfig::default());
+    house.delegate(7, "main");
+    house.commit();
+    let child = house.child(7);
+    assert_eq!(house.write("main", &child), Some(Err(ChildCode::NotResumable)));
+}
+
+#[test]
+fn l72_persistence_unavailable_is_a_store_that_does_not_answer() {
+    let (mut house, child) = House::continued();
+    house.no_claims = true;
+    assert_eq!(house.write("main", &child), Some(Err(ChildCode::PersistenceUnavailable)));
+    house.no_claims = false;
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)), "it may come back later");
+}
+
+#[test]
+fn l72_activation_closing_is_a_child_that_is_just_leaving() {
+    let (mut house, child) = House::keeping();
+    house.ask(1, "session/open", Some("other"), json!({ "want": "new" }));
+    house.connect(2, facts(Reach::All));
+    house.ask(2, "session/close", Some(&child), json!({}));
+    assert_eq!(house.write("main", &child), Some(Err(ChildCode::ActivationClosing)));
+    assert_eq!(house.interrupt("main", &child), Some(Err(ChildCode::ActivationClosing)));
+    house.commit();
+    house.keep_stored();
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)), "from the store");
+}
+
+#[test]
+fn l72_draining_is_a_caller_that_goes_away() {
+    let (mut house, child) = House::keeping();
+    house.ask(1, "session/close", Some("main"), json!({}));
+    assert_eq!(house.write("main", &child), Some(Err(ChildCode::Draining)));
+    assert_eq!(house.report(&child), Some(Err(ChildCode::Draining)));
+
+    let (mut house, child) = House::continued();
+    house.held = Some(VecDeque::new());
+    assert_eq!(house.write("main", &child), None);
+    let order = OrderId(house.next);
+    house.ask(1, "session/close", Some("main"), json!({}));
+    house.answer_held();
+    assert_eq!(house.result(order), Some(Err(ChildCode::Draining)));
+}
+
+#[test]
+fn a_child_that_rests_makes_room_and_one_that_works_does_not() {
+    let config = AgentConfig { subagents_live_max: 1, ..AgentConfig::default() };
+    let (mut house, first) = House::keeping_with(config);
+    house.keep_as(8, "main", Nature { continuable: true, ..Nature::default() });
+    let refused = house.outcome(8).unwrap();
+    assert!(refused.starts_with("this session has its maximum of live subagents (1)"), "{refused}");
+    house.says(&first, "done");
+    let second = house.keep(9, "main");
+    house.commit();
+    house.keep_stored();
+    assert!(house.told().contains(&format!("1 session/removed {first}")));
+    // The one that works stays, so the other cannot come back.
+    assert_eq!(house.write("main", &first), Some(Err(ChildCode::Overloaded)));
+    house.says(&second, "done too");
+    assert_eq!(house.write("main", &first), Some(Ok(Obeyed::Done)));
+    house.commit();
+    let listed = house.order("main", ChildOrder::List);
+    let Some(Ok(Obeyed::Listed(children))) = listed else { panic!("{listed:?}") };
+    let states: Vec<_> = children.iter().map(|child| child.state).collect();
+    assert_eq!(states, [ChildState::Running, ChildState::Stored]);
+}
+
+#[test]
+fn l67_a_child_has_its_nature_and_no_more_tools_than_its_parent() {
+    let filter = |allow: &str| ToolFilter { allow: Some(vec![allow.to_owned()]), deny: Vec::new() };
+    let mut house = House::parent(AgentConfig::default());
+    let nature = Nature {
+        persona: Some("You judge.".to_owned()),
+        tools: Some(filter("r*")),
+        route: Route { model: Some("small".to_owned()), ..Route::default() },
+        continuable: true,
+        ..Nature::default()
+    };
+    house.keep_as(7, "main", nature);
+    let child = house.child(7);
+    let descriptor =
+        house.log.iter().find(|append| &*append.kind == "subagent/descriptor").unwrap();
+    let descriptor: Value = serde_json::from_str(&descriptor.text).unwrap();
+    let expected = json!({
+        "version": 2,
+        "mode": "continuable",
+        "provider": "spawn",
+        "label": "look",
+        "agentModel": "small",
+        "persona": "You judge.",
+        "toolFilter": { "allow": ["r*"] },
+    });
+    assert_eq!(descriptor["data"], expected);
+    house.keep_as(8, &child, Nature { tools: Some(filter("read")), ..Nature::default() });
+    let filters = |at: usize| house.equipped[at].1.filters.clone();
+    assert_eq!(filters(0), [filter("r*")]);
+    assert_eq!(filters(1), [filter("r*"), filter("read")]);
+    assert!(house.equipped[0].1.reports && !house.equipped[1].1.reports);
+
+    house.keep_as(9, &child, Nature { depth_max: Some(1), ..Nature::default() });
+    assert_eq!(house.outcome(9).unwrap(), "subagent depth 2 exceeds maxDepth 1");
+}

@@ -1,0 +1,400 @@
+//! Hooks as real programs: what they are told, what their answers come to, and what becomes of those that fail
+//! (L-31, L-55, L-83).
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::oneshot;
+use transom_harness::{
+    hooks::{CallVerdict, HookAbout, HookAnswer, HookAsk, HookedCall, StepVerdict, Verdict},
+    message::{Message, Role, Source},
+    permissions::{Mode, rules::Pattern},
+    ports::Hooks as _,
+};
+use transom_process::Spawner;
+
+use super::*;
+use crate::{HookEvent, HookProgram, ProgramHooks};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A hook that is a script of `bash`.
+fn script(name: &str, event: HookEvent, text: &str) -> HookProgram {
+    HookProgram {
+        name: name.to_owned(),
+        event,
+        tool: None,
+        program: "bash".to_owned(),
+        arguments: vec!["-c".to_owned(), text.to_owned()],
+        timeout: PATIENCE,
+    }
+}
+
+/// One that answers this, whatever it is asked.
+fn says(name: &str, event: HookEvent, answer: &Value) -> HookProgram {
+    script(name, event, &format!("cat >/dev/null; printf %s '{answer}'"))
+}
+
+fn hooks(bench: &Bench, hooks: Vec<HookProgram>) -> ProgramHooks {
+    let environment = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
+    let spawner = Spawner::new(Handle::current()).unwrap();
+    ProgramHooks::new(bench.registry.clone(), spawner, environment, hooks)
+}
+
+fn asked(bench: &Bench, about: HookAbout) -> HookAsk {
+    HookAsk {
+        session: "main".into(),
+        cwd: Some(bench.shown("")),
+        mode: Mode::WorkspaceWrite,
+        turn: 1,
+        step: 2,
+        about,
+    }
+}
+
+fn call() -> HookedCall {
+    HookedCall {
+        id: "c1".to_owned(),
+        name: "bash".to_owned(),
+        arguments: r#"{"command":"ls"}"#.to_owned(),
+    }
+}
+
+fn before_call() -> HookAbout {
+    HookAbout::PreExecute { call: call(), asks: false }
+}
+
+fn after_call(outcome: ToolOutcome) -> HookAbout {
+    HookAbout::PostExecute { call: call(), outcome: Box::new(outcome) }
+}
+
+fn before_step() -> HookAbout {
+    let message = Message {
+        id: "m1".into(),
+        role: Role::User,
+        content: vec![Block::text("hello")],
+        source: Source::user(),
+    };
+    HookAbout::PreStep { messages: vec![Arc::new(message)] }
+}
+
+async fn answer(bench: &Bench, programs: Vec<HookProgram>, about: HookAbout) -> HookAnswer {
+    let (sender, answer) = oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let sink = move |answer| sender.lock().unwrap().take().unwrap().send(answer).unwrap();
+    let _stop = hooks(bench, programs).ask(asked(bench, about), Box::new(sink));
+    tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()
+}
+
+fn decisions(answer: &HookAnswer) -> Vec<(&str, &str)> {
+    answer.reports.iter().map(|report| (report.hook.as_str(), report.decision.as_str())).collect()
+}
+
+#[tokio::test]
+async fn a_program_is_told_what_it_is_asked() {
+    let bench = Bench::new();
+    let keep = script("keep", HookEvent::PreStep, r#"cat >told; echo '{"decision":"proceed"}'"#);
+    answer(&bench, vec![keep], before_step()).await;
+    let told: Value = serde_json::from_str(&bench.content("told")).unwrap();
+    let expected = json!({
+        "event": "pre-step",
+        "hook": "keep",
+        "session": "main",
+        "cwd": bench.shown(""),
+        "mode": "workspace-write",
+        "turn": 1,
+        "step": 2,
+        "messages": [{
+            "role": "user",
+            "content": [{ "type": "text", "text": "hello" }],
+            "source": { "kind": "user" },
+            "id": "m1"
+        }]
+    });
+    assert_eq!(told, expected);
+
+    let keep = script("keep", HookEvent::PostExecute, r#"cat >told; echo '{"decision":"accept"}'"#);
+    let outcome = bench.call("glob", json!({ "pattern": "told" })).await;
+    answer(&bench, vec![keep], after_call(outcome)).await;
+    let told: Value = serde_json::from_str(&bench.content("told")).unwrap();
+    assert_eq!(
+        told["call"],
+        json!({ "id": "c1", "name": "bash", "arguments": { "command": "ls" } })
+    );
+    assert_eq!(told["result"]["value"]["found"], 1, "the value is seen, though nothing keeps it");
+    assert_eq!(told["result"]["isError"], false);
+}
+
+#[tokio::test]
+async fn hooks_of_a_step_are_asked_in_turn_until_one_rejects() {
+    let bench = Bench::new();
+    let proceed = json!({ "decision": "proceed", "contexts": ["mind the gap"] });
+    let reject = json!({ "decision": "reject", "reason": "closed today" });
+    let programs = vec![
+        says("first", HookEvent::PreStep, &proceed),
+        says("other", HookEvent::PreExecute, &json!({ "decision": "allow" })),
+        says("second", HookEvent::PreStep, &reject),
+        script("third", HookEvent::PreStep, "touch asked"),
+    ];
+    let rejected = answer(&bench, programs.clone(), before_step()).await;
+    assert_eq!(rejected.verdict, Verdict::Step(StepVerdict::Reject));
+    assert_eq!(decisions(&rejected), [("first", "proceed"), ("second", "reject")]);
+    assert_eq!(rejected.reports[1].reason.as_deref(), Some("closed today"));
+    assert!(!bench.path("asked").exists());
+
+    let Verdict::Step(StepVerdict::Proceed { contexts }) =
+        answer(&bench, programs[..1].to_vec(), before_step()).await.verdict
+    else {
+        panic!("it proceeds")
+    };
+    assert_eq!(
+        (contexts[0].from.as_str(), contexts[0].text.as_str()),
+        ("hook:first", "mind the gap")
+    );
+}
+
+#[tokio::test]
+async fn a_denial_wins_over_an_ask_and_an_ask_over_an_allow() {
+    let bench = Bench::new();
+    let event = HookEvent::PreExecute;
+    let allow = says("a", event, &json!({ "decision": "allow" }));
+    let ask = says("b", event, &json!({ "decision": "ask", "reason": "a Friday" }));
+    let also = says("c", event, &json!({ "decision": "ask", "reason": "and late" }));
+    let deny = says("d", event, &json!({ "decision": "deny", "reason": "no" }));
+    let table = [
+        (vec![allow.clone()], CallVerdict::Allow),
+        (
+            vec![allow.clone(), ask.clone(), also],
+            CallVerdict::Ask { reason: Some("a Friday; and late".to_owned()) },
+        ),
+        (vec![ask, deny, allow], CallVerdict::Deny { reason: "no".to_owned() }),
+    ];
+    for (programs, expected) in table {
+        let answer = answer(&bench, programs, before_call()).await;
+        assert_eq!(answer.verdict, Verdict::Call(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_hook_for_some_tools_is_not_asked_about_others() {
+    let bench = Bench::new();
+    let deny = says("d", HookEvent::PreExecute, &json!({ "decision": "deny", "reason": "no" }));
+    for (pattern, denied) in [("ba*", true), ("bash", true), ("*", true), ("write", false)] {
+        let hook = HookProgram { tool: Some(Pattern::new(pattern)), ..deny.clone() };
+        let answer = answer(&bench, vec![hook], before_call()).await;
+        assert_eq!(answer.verdict != Verdict::Call(CallVerdict::Allow), denied, "{pattern}");
+    }
+}
+
+#[tokio::test]
+async fn each_hook_sees_what_the_one_before_it_has_left_of_a_result() {
+    let bench = Bench::new();
+    let event = HookEvent::PostExecute;
+    let replace =
+        json!({ "decision": "replace-content", "content": "hidden", "contexts": ["a note"] });
+    let replace = says("replace", event, &replace);
+    let look = script(
+        "look",
+        event,
+        r#"grep -q '"text":"hidden"' && echo '{"decision":"accept"}' || echo '{"decision":"block","feedback":"seen"}'"#,
+    );
+    let Verdict::Outcome(outcome) = answer(
+        &bench,
+        vec![replace.clone(), look.clone()],
+        after_call(ToolOutcome::text("secret")),
+    )
+    .await
+    .verdict
+    else {
+        panic!("an outcome")
+    };
+    assert_eq!((text(&outcome), outcome.is_error), ("hidden".to_owned(), false));
+    assert_eq!(outcome.contexts[0].text, "a note");
+
+    // A block is an error, and the last word.
+    let about = after_call(ToolOutcome::text("secret"));
+    let blocked = answer(&bench, vec![look, replace], about).await;
+    assert_eq!(decisions(&blocked), [("look", "block")]);
+    let Verdict::Outcome(outcome) = blocked.verdict else { panic!("an outcome") };
+    assert_eq!((text(&outcome), outcome.is_error, outcome.error), ("seen".to_owned(), true, None));
+}
+
+#[tokio::test]
+async fn a_replaced_value_is_rendered_or_refused_like_the_tools_own() {
+    let bench = Bench::new();
+    let ran = || ToolOutcome::text("listing");
+    let value = |value: Value| {
+        says("v", HookEvent::PostExecute, &json!({ "decision": "replace-value", "value": value }))
+    };
+    let outcome = async |hook, outcome| {
+        let Verdict::Outcome(outcome) =
+            answer(&bench, vec![hook], after_call(outcome)).await.verdict
+        else {
+            panic!("an outcome")
+        };
+        *outcome
+    };
+    let quiet = json!({ "stdout": { "text": "quiet" }, "stderr": { "text": "" }, "exitCode": 2 });
+    assert_eq!(text(&outcome(value(quiet), ran()).await), "quiet\n[exit code: 2]");
+    let wrong = outcome(value(json!({ "stdout": "quiet" })), ran()).await;
+    let expected = "tool \"bash\" returned invalid output: \"value\" must match exactly one oneOf branch (matched 0)";
+    assert_eq!(failure(&wrong), coded(expected, "ToolOutputError/INVALID_TOOL_OUTPUT"));
+    let failed = outcome(value(json!({})), ToolOutcome::error("no", None)).await;
+    assert_eq!(failure(&failed), plain("hook \"v\" replaced the value of a failed call"));
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_lets_nothing_through() {
+    let bench = Bench::new();
+    let event = HookEvent::PreExecute;
+    let quick =
+        HookProgram { timeout: Duration::from_millis(100), ..script("h", event, "sleep 600") };
+    let table = [
+        (script("h", event, "echo out of order >&2; exit 3"), "it ended with exit code 3"),
+        (script("h", event, "kill -KILL $$"), "it was ended by SIGKILL"),
+        (quick, "it gave no answer within 100ms"),
+        (
+            script("h", event, "true"),
+            "its answer is not one JSON document: EOF while parsing a value at line 1 column 0",
+        ),
+        (
+            script("h", event, "echo '{} {}'"),
+            "its answer is not one JSON document: trailing characters at line 1 column 4",
+        ),
+        (script("h", event, "echo '[]'"), "its answer is not a JSON object"),
+        (
+            script("h", event, "echo '{}'"),
+            "its answer has no `decision`; it is one of allow, deny, ask",
+        ),
+        (says("h", event, &json!({ "decision": 1 })), "`decision` of its answer is not a string"),
+        (
+            says("h", event, &json!({ "decision": "accept" })),
+            "its decision is `accept`; it is one of allow, deny, ask",
+        ),
+        (says("h", event, &json!({ "decision": "deny" })), "its answer has no `reason`"),
+        (
+            says("h", event, &json!({ "decision": "deny", "reason": " " })),
+            "`reason` of its answer is not a text that says something",
+        ),
+        (
+            says("h", event, &json!({ "decision": "allow", "reason": "x" })),
+            "`reason` does not belong to `allow`",
+        ),
+        (script("h", event, "head -c 300000 /dev/zero"), "its answer has more than 262144 bytes"),
+        (
+            HookProgram { program: "no-such-program".to_owned(), ..script("h", event, "") },
+            "executable \"no-such-program\" was not found",
+        ),
+    ];
+    for (hook, why) in table {
+        let answer = answer(&bench, vec![hook], before_call()).await;
+        let reason = format!("hook \"h\" failed: {why}");
+        assert_eq!(answer.verdict, Verdict::Call(CallVerdict::Deny { reason }));
+        assert_eq!(decisions(&answer), [("h", "failed")]);
+        assert_eq!(answer.reports[0].reason.as_deref(), Some(why));
+    }
+
+    let fails = |event| script("h", event, "echo out of order >&2; exit 3");
+    let step = answer(&bench, vec![fails(HookEvent::PreStep)], before_step()).await;
+    assert_eq!(step.verdict, Verdict::Step(StepVerdict::Reject));
+    assert_eq!(step.reports[0].exit_code, Some(3));
+    assert_eq!(step.reports[0].stderr_summary.as_deref(), Some("out of order"));
+    let about = after_call(ToolOutcome::text("secret"));
+    let Verdict::Outcome(outcome) =
+        answer(&bench, vec![fails(HookEvent::PostExecute)], about).await.verdict
+    else {
+        panic!("an outcome")
+    };
+    assert_eq!(failure(&outcome), plain("hook \"h\" failed: it ended with exit code 3"));
+    // It keeps no turn from its end.
+    let about = HookAbout::TurnStopping { limit_hit: false, prolonged: 0 };
+    let stop = answer(&bench, vec![fails(HookEvent::TurnStopping)], about).await;
+    assert_eq!(stop.verdict, Verdict::Stop(Vec::new()));
+}
+
+#[tokio::test]
+async fn what_hooks_say_at_the_end_of_a_turn_is_heard_together() {
+    let bench = Bench::new();
+    let event = HookEvent::TurnStopping;
+    let programs = vec![
+        says("a", event, &json!({ "decision": "continue", "messages": ["run the tests"] })),
+        says("b", event, &json!({ "decision": "stop" })),
+        says("c", event, &json!({ "decision": "continue", "messages": ["and the linter"] })),
+        says("d", event, &json!({ "decision": "continue", "messages": [] })),
+    ];
+    let about = HookAbout::TurnStopping { limit_hit: false, prolonged: 0 };
+    let said = answer(&bench, programs, about).await;
+    assert_eq!(
+        decisions(&said),
+        [("a", "continue"), ("b", "stop"), ("c", "continue"), ("d", "failed")]
+    );
+    let Verdict::Stop(messages) = said.verdict else { panic!("messages") };
+    let texts: Vec<_> = messages.iter().map(|message| message.text.as_str()).collect();
+    assert_eq!(texts, ["run the tests", "and the linter"]);
+}
+
+/// Waits until a file says something.
+async fn said(bench: &Bench, name: &str) -> String {
+    let path = bench.path(name);
+    let found = async {
+        loop {
+            match fs::read_to_string(&path) {
+                Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, found).await.unwrap()
+}
+
+/// Waits until no process has this number.
+async fn gone(process: &str) {
+    let path = PathBuf::from(format!("/proc/{process}/cmdline"));
+    let ended = async {
+        while fs::read(&path).is_ok_and(|line| !line.is_empty()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+}
+
+const HANGS: &str = "trap '' TERM; sleep 600 & echo $! >child; echo $$ >self; wait; sleep 600";
+
+#[tokio::test]
+async fn a_hook_that_nobody_waits_for_ends_with_all_it_has_started() {
+    let bench = Bench::new();
+    let hooks = hooks(&bench, vec![script("h", HookEvent::PreExecute, HANGS)]);
+    let answered = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = Arc::clone(&answered);
+    let sink = move |_| seen.store(true, std::sync::atomic::Ordering::SeqCst);
+    let stop = hooks.ask(asked(&bench, before_call()), Box::new(sink));
+    let (own, child) = (said(&bench, "self").await, said(&bench, "child").await);
+    stop.stop();
+    gone(&own).await;
+    gone(&child).await;
+    assert!(!answered.load(std::sync::atomic::Ordering::SeqCst));
+}
+
+#[tokio::test]
+async fn those_who_watch_end_with_their_session() {
+    let bench = Bench::new();
+    let hooks = hooks(&bench, vec![script("w", HookEvent::Result, HANGS)]);
+    let outcome = Box::new(ToolOutcome::text("ok"));
+    hooks.observe(asked(&bench, HookAbout::Result { call: call(), outcome }));
+    let own = said(&bench, "self").await;
+    hooks.end(&"another".into());
+    assert!(Path::new(&format!("/proc/{own}")).exists());
+    hooks.end(&"main".into());
+    gone(&own).await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_a_hook_leaves_behind_does_not_outlive_it() {
+    let bench = Bench::new();
+    let text = "setsid -f bash -c 'echo $$ >self; exec sleep 600'; until [ -s self ]; do :; done; \
+                echo '{\"decision\":\"allow\"}'";
+    let answer =
+        answer(&bench, vec![script("h", HookEvent::PreExecute, text)], before_call()).await;
+    assert_eq!(answer.verdict, Verdict::Call(CallVerdict::Allow));
+    gone(&said(&bench, "self").await).await;
+}

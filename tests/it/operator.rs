@@ -222,6 +222,28 @@ fn what_a_session_may_write_is_not_read_again_by_itself() {
 }
 
 #[test]
+fn a_reload_reaches_what_holds_back_hooks() {
+    // P-38.
+    let place = Place::apart();
+    let mark = place.root().join("mark");
+    let hook = format!(
+        "[[hook]]\nname = \"marks\"\nevent = \"pre-execute\"\ncommand = [\"sh\", \"-c\", \"touch {} 2>/dev/null; exit 0\"]\n",
+        text(&mark)
+    );
+    let preset = |name: &str| manifest(&format!("[permissions]\npreset = \"{name}\"\n{hook}"));
+    let file = place.file("transom.toml", preset("read-only"));
+    let mut house = House::launched(place, Launch::new(["run", "--manifest", text(&file)]));
+    let mut peer = house.session("main", house.place.cwd.clone());
+    assert!(shell(&mut peer, "main", "echo free").contains("free"));
+    assert!(!mark.exists(), "a hook is held back as a shell of a new session would be");
+    house.place.file("transom.toml", preset("danger-full-access"));
+    house.reload();
+    assert!(shell(&mut peer, "main", "echo free").contains("free"));
+    assert!(mark.exists());
+    house.end();
+}
+
+#[test]
 fn a_watched_file_waits_while_a_session_could_have_written_the_policy() {
     // P-34.
     let place = Place::apart();

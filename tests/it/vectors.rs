@@ -18,7 +18,7 @@ use transom_harness::{
     image::ImageLimits,
     system_prompt::{PromptSection, Text},
 };
-use transom_router::Images;
+use transom_router::{Images, Unseen};
 use transom_sandbox::{Limits, Sandbox, SandboxConfig};
 use transom_sdk::Conversation;
 
@@ -247,7 +247,7 @@ fn launch(file: &str, lines: &[Line], place: &Place, model: &ModelServer) -> Sta
     // The compositions of the baseline that were recorded have no store for images (S-58).
     let images = match file.starts_with("v0.1.0rc6") {
         true => Images::AsTheyCame,
-        false => Images::Kept(ImageLimits::default()),
+        false => Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Admitted },
     };
     Start { launch, key, tools, effort, shell_timeout_ms, images }
 }

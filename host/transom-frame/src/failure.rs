@@ -47,6 +47,8 @@ codes! {
     Unexpected = "unexpected",
     /// A bound of the host is reached; `limit` names it.
     Overloaded = "overloaded",
+    /// It was withdrawn by a cancel before it took effect.
+    Cancelled = "cancelled",
     /// The host, or what this connection owns, is shutting down.
     ShuttingDown = "shutting-down",
     /// A session with this id is stored or live already.

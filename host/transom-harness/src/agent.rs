@@ -11,6 +11,7 @@ mod permissions;
 mod queue;
 mod step;
 mod turn;
+mod unanswered;
 
 use std::{mem, sync::Arc};
 
@@ -126,6 +127,8 @@ pub struct Agent {
     /// Waking input came while an aborted activity was still ending (L-50).
     latched: bool,
     disposing: bool,
+    /// What a disposal does with messages that wait.
+    inbox_fate: InboxFate,
     /// Why the log could not be written.
     failure: Option<String>,
     tokens: u64,
@@ -176,6 +179,7 @@ impl Agent {
             activity: Activity::Idle,
             latched: false,
             disposing: false,
+            inbox_fate: InboxFate::Clear,
             failure: None,
             tokens: 0,
             moving: false,
@@ -302,6 +306,11 @@ impl Agent {
     /// Says what becomes of answers that are cut from here on.
     pub fn set_partial(&mut self, partial: Partial) {
         self.partial = partial;
+    }
+
+    /// What becomes of answers that are cut.
+    pub fn partial(&self) -> Partial {
+        self.partial
     }
 
     /// The route that the next step will ask for.
@@ -436,7 +445,8 @@ impl Agent {
         if mem::replace(&mut self.disposing, true) {
             return;
         }
-        self.cancel_within(out, now, Cause::Disposed, InboxFate::Clear, drain_ms);
+        let inbox = self.inbox_fate;
+        self.cancel_within(out, now, Cause::Disposed, inbox, drain_ms);
         self.drain_jobs(out, drain_ms);
         self.leave_if_disposed(out);
     }

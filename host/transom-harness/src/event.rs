@@ -234,6 +234,9 @@ pub enum Data<'a> {
         /// Which of the host's tools it has.
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_filter: Option<&'a ToolFilter>,
+        /// The filters of those above it, the uppermost first.
+        #[serde(skip_serializing_if = "<[ToolFilter]>::is_empty")]
+        inherited_tool_filters: &'a [ToolFilter],
     },
     /// `subagent/catalog`: the session has a child that outlives its task (L-72).
     SubagentCatalog {

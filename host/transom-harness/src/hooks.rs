@@ -36,6 +36,8 @@ pub struct HookAsk {
     pub session: SessionId,
     /// The directory of the session's tools; absolute.
     pub cwd: Option<String>,
+    /// Where that really stood when the session was given it (P-5).
+    pub root: Option<String>,
     /// What the session may do.
     pub mode: Mode,
     /// The turn that is open.
@@ -115,6 +117,13 @@ pub struct HookAnswer {
     pub verdict: Verdict,
     /// Each hook that was asked, in order; they stand in the log as `hook/result`.
     pub reports: Vec<HookReport>,
+}
+
+impl HookAnswer {
+    /// Where nobody could answer: to a step, a call and a result this is a refusal, and a turn ends as it would.
+    pub fn none() -> HookAnswer {
+        HookAnswer { verdict: Verdict::Stop(Vec::new()), reports: Vec::new() }
+    }
 }
 
 /// What hooks say.

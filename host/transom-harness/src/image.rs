@@ -1,6 +1,7 @@
 //! Images in messages: what a prompt may carry, what bytes have to be to count as an image, and what is logged of
 //! them (S-58, S-85, A-128, B-124). Keeping the bytes is the store's, showing them to a model the provider's.
 
+mod left_out;
 mod whole;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -8,6 +9,7 @@ use imagesize::ImageType;
 use serde::{Deserialize, Serialize, de::IgnoredAny};
 use transom_frame::{Code, Failure};
 
+pub use self::left_out::without_images;
 use crate::block::Block;
 
 /// What an image may be.
@@ -76,6 +78,8 @@ impl Default for ImageLimits {
 /// Why images are not taken; the code of `attachment-error` (B-124).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
+    /// The model of the session takes no images.
+    Unsupported,
     /// This host keeps no images.
     NoStore,
     /// More than [`ImageLimits::count_max`].
@@ -104,6 +108,7 @@ impl Reason {
     /// The code in a failure's details.
     pub fn as_str(self) -> &'static str {
         match self {
+            Reason::Unsupported => "MODEL_DOES_NOT_SUPPORT_IMAGES",
             Reason::NoStore => "NO_ATTACHMENT_STORE",
             Reason::TooMany => "TOO_MANY_IMAGES",
             Reason::InvalidBase64 => "INVALID_IMAGE_BASE64",

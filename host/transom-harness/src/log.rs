@@ -10,7 +10,7 @@ use crate::{
     jobs::JobRecord,
     message::{Message, Role, Source},
     permissions::presets::Knobs,
-    subagents::{Catalogued, Descriptor},
+    subagents::{Catalogued, Descriptor, ToolFilter},
 };
 
 /// Ended jobs that a session remembers (P-68).
@@ -35,6 +35,8 @@ pub struct Log {
     pub(crate) request_context: Option<(String, String, Option<u64>)>,
     /// The effort of the last stored `request/header`, where it was not the provider's default.
     pub(crate) effort: Option<Effort>,
+    /// The output limit of the last stored `request/header`, where it was not the provider's default.
+    pub(crate) max_tokens: Option<u64>,
     /// The settings that the log holds (P-2).
     pub(crate) knobs: Knobs,
     /// Where the last runtime context stands, and what it says; empty where it says that none applies (L-96).
@@ -43,6 +45,8 @@ pub struct Log {
     pub(crate) jobs: Vec<JobRecord>,
     /// What a delegated session is, once it has said so (L-67).
     pub(crate) descriptor: Option<Descriptor>,
+    /// The filters that its tools have to pass: its own, those above it, and those of whatever it was forked from.
+    pub(crate) tool_filters: Vec<ToolFilter>,
     /// Children that outlive their tasks, oldest first (L-72).
     pub(crate) children: Vec<Catalogued>,
 }
@@ -124,10 +128,12 @@ impl Log {
             resumed: false,
             request_context: None,
             effort: None,
+            max_tokens: None,
             knobs: Knobs::default(),
             context: None,
             jobs: Vec::new(),
             descriptor: None,
+            tool_filters: Vec::new(),
             children: Vec::new(),
         }
     }
@@ -183,6 +189,15 @@ impl Log {
     /// What a delegated session is, once it has said so (L-67).
     pub fn descriptor(&self) -> Option<&Descriptor> {
         self.descriptor.as_ref()
+    }
+
+    /// Keeps to the filters of what a session is.
+    pub(crate) fn filter_tools(&mut self, described: &Descriptor) {
+        for filter in described.filters() {
+            if !self.tool_filters.contains(filter) {
+                self.tool_filters.push(filter.clone());
+            }
+        }
     }
 
     /// Appends an event that is not on the surface.

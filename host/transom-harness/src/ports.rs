@@ -296,10 +296,14 @@ pub trait Tools: Send + Sync {
         self.specs(&asker.session)
     }
 
-    /// Whether `specs_for` looks at files, and so is no work for the loop's own thread.
-    fn specs_need_disk(&self) -> bool {
+    /// Whether `specs_for` looks at files for a session, and so is no work for the loop's own thread.
+    fn specs_need_disk(&self, _session: &SessionId) -> bool {
         false
     }
+
+    /// Notes whether a session's model takes images, on the loop's own thread: `forget` undoes it however long
+    /// `specs_for` takes.
+    fn note(&self, _session: &SessionId, _images: bool) {}
 
     /// Whether this call of a session may overlap its neighbours (L-57).
     fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool;

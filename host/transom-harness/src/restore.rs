@@ -213,6 +213,7 @@ struct StoredConfig {
     provider: String,
     model: String,
     reasoning_effort: Option<String>,
+    max_tokens: Option<u64>,
 }
 
 #[derive(Default, Deserialize)]
@@ -220,11 +221,17 @@ struct StoredConfig {
 struct StoredDefaults {
     #[serde(default)]
     reasoning_effort: bool,
+    #[serde(default)]
+    max_tokens: bool,
 }
 
 impl StoredHeader {
+    fn chosen_limit(&self) -> Option<u64> {
+        self.config.max_tokens.filter(|_| !self.adapter_defaults.max_tokens)
+    }
+
     fn chosen_effort(self) -> Option<Effort> {
-        let StoredConfig { provider, model, reasoning_effort } = self.config;
+        let StoredConfig { provider, model, reasoning_effort, .. } = self.config;
         let effort = reasoning_effort.filter(|_| !self.adapter_defaults.reasoning_effort)?;
         Some(Effort { provider, model, effort })
     }
@@ -345,7 +352,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
 
 impl Restored {
     /// Neither what waited in the session that this one was forked from, nor its jobs, nor its children, are this
-    /// one's; nor is what that one was.
+    /// one's; nor is what that one was. Its filters stay: a fork has no tools that its source lacks.
     fn leave_to_the_source(&mut self) {
         self.inbox = Inbox::default();
         self.log.jobs.clear();
@@ -408,6 +415,7 @@ impl Restored {
             "request/header" => {
                 let Requested { header } = read(envelope)?;
                 self.log.has_header = true;
+                self.log.max_tokens = header.chosen_limit();
                 self.log.effort = header.chosen_effort();
             }
             "request/context" => {

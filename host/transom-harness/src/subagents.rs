@@ -119,6 +119,15 @@ pub struct Descriptor {
     pub persona: Option<String>,
     /// Which of the host's tools it has.
     pub tool_filter: Option<ToolFilter>,
+    /// The filters of those above it, which count for it as well.
+    pub inherited_tool_filters: Vec<ToolFilter>,
+}
+
+impl Descriptor {
+    /// All filters that a tool of the host has to pass.
+    pub fn filters(&self) -> impl Iterator<Item = &ToolFilter> {
+        self.inherited_tool_filters.iter().chain(&self.tool_filter)
+    }
 }
 
 /// A child that outlives its task, as the log of its parent has it (`subagent/catalog`).
@@ -246,8 +255,11 @@ impl ChildCode {
     }
 }
 
+/// Bytes of text that one session may hand another at once: as much as a child on one task can give back as a tool result.
+pub const WORDS_BYTES_MAX: usize = 512 << 10;
+
 /// What a parent is told when a child that lives on has come to rest (P-80): who tells it, and what. `output` is what
-/// the child has said last.
+/// the child has said last; of that, it is told [`WORDS_BYTES_MAX`].
 pub fn settled(
     child: &SessionId,
     label: &str,
@@ -261,11 +273,7 @@ pub fn settled(
         "refusal" => "has declined",
         _ => "has failed",
     };
-    let texts: Vec<Block> = output
-        .iter()
-        .filter(|block| matches!(block.typed().as_ref(), Block::Text { text } if !text.is_empty()))
-        .cloned()
-        .collect();
+    let texts = last_words(output);
     let mut content = vec![Block::text(format!("subagent {child} {how}."))];
     content.push(Block::text(match texts.is_empty() {
         true => "It has left no closing message.",
@@ -279,6 +287,29 @@ pub fn settled(
         sender_session_id: child.as_str().to_owned(),
     };
     (source, content)
+}
+
+/// The texts among what a child has said last, cut at a character where they are too long.
+fn last_words(output: &[Block]) -> Vec<Block> {
+    let (mut texts, mut room, mut left_out) = (Vec::new(), WORDS_BYTES_MAX, 0);
+    for block in output {
+        let typed = block.typed();
+        let Block::Text { text } = typed.as_ref() else { continue };
+        let kept = match left_out {
+            0 => text.get(..text.floor_char_boundary(room)).unwrap_or_default(),
+            _ => "",
+        };
+        room -= kept.len();
+        left_out += text.len() - kept.len();
+        if !kept.is_empty() {
+            texts.push(Block::text(kept));
+        }
+    }
+    if left_out > 0 {
+        let marker = format!("[last words cut here: {left_out} more bytes were left out]");
+        texts.push(Block::text(marker));
+    }
+    texts
 }
 
 #[cfg(test)]

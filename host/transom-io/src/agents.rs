@@ -1,8 +1,8 @@
 //! The driver of the loop: one task owns the router and its agents, and performs their effects on
 //! models, tools and the store. Everything it hears comes through one inbox, in one order.
 
+mod answers;
 mod calls;
-mod lookups;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -21,23 +21,17 @@ use transom_frame::{ConnectionId, Frame, SessionId};
 use transom_harness::{
     agent::{Assembly, Happened, Token},
     chunk::Chunk,
-    hooks::{HookAnswer, HookPoints, Verdict},
+    hooks::{HookAnswer, HookPoints},
     jobs::JobChange,
     ports::{
         Append, AskRefused, Asker, Children, Commit, Delegation, DelegationEvent, Hooks, Models,
-        Questions, Sink, Stop, Store, Subagents, ToolSpec, Tools,
+        Questions, Sink, Stop, Store, Subagents, Tools,
     },
     subagents::{Capabilities, ChildOrder, ChildRefused, Obeyed},
 };
-use transom_router::{
-    Answer, AskId, Effect, Event, Facts, OrderId, Question, QuestionId, Router, RunId, Settings,
-};
+use transom_router::{Effect, Event, Facts, OrderId, QuestionId, Router, RunId, Settings};
 
-use self::{
-    calls::{called, finished, scheduled},
-    lookups::{claim, directory},
-};
-use crate::images;
+use self::calls::{begun, called, described, failed, finished, scheduled, touched};
 
 /// Things taken from the inbox in one go, before the store and the connections are served again.
 const BATCH: usize = 256;
@@ -380,17 +374,19 @@ impl Core {
                 let images = served.as_ref().is_ok_and(|served| served.images);
                 let asker = Asker { session: session.clone(), cwd, root, images };
                 let tools = Arc::clone(&self.ports.tools);
-                let assembled = move |tools: Arc<[ToolSpec]>| {
+                tools.note(&session, images);
+                let needs_disk = tools.specs_need_disk(&session);
+                let assembled = move || {
+                    let (tools, served) = described(tools.as_ref(), &asker, served);
                     Happened::Assembled(token, Assembly { tools, retry, served })
                 };
-                if tools.specs_need_disk() {
+                if needs_disk {
                     let host = self.host.clone();
                     tokio::task::spawn_blocking(move || {
-                        let happened = assembled(tools.specs_for(&asker));
-                        host.send(Event::Happened { session, happened });
+                        host.send(Event::Happened { session, happened: assembled() });
                     });
                 } else {
-                    self.happens(session, assembled(tools.specs_for(&asker)));
+                    self.happens(session, assembled());
                 }
             }
             Effect::PlanCalls { session, token, calls } => {
@@ -435,14 +431,14 @@ impl Core {
                     host.send(Event::Happened { session: heard.clone(), happened });
                 });
                 match &self.hooks {
-                    Some(hooks) => {
-                        let stop = hooks.ask(ask, sink);
-                        self.running.insert((session, token), stop);
-                    }
-                    // Asked at points that nobody was configured for: to a step, a call and a result this is a refusal.
-                    None => {
-                        sink(HookAnswer { verdict: Verdict::Stop(Vec::new()), reports: Vec::new() })
-                    }
+                    Some(hooks) => match begun(|| hooks.ask(ask, sink)) {
+                        Some(stop) => {
+                            self.running.insert((session, token), stop);
+                        }
+                        None => self.happens(session, Happened::Hooked(token, HookAnswer::none())),
+                    },
+                    // Asked at points that nobody was configured for.
+                    None => sink(HookAnswer::none()),
                 }
             }
             Effect::StopHooks { session, token } => {
@@ -452,7 +448,8 @@ impl Core {
             }
             Effect::Observe(seen) => {
                 if let Some(hooks) = &self.hooks {
-                    hooks.observe(seen);
+                    // Nobody waits for those who watch.
+                    begun(|| hooks.observe(seen));
                 }
             }
             Effect::Delegated { run, event } => {
@@ -482,13 +479,18 @@ impl Core {
                 let name = call.name.clone();
                 let sink = Box::new(move |mut outcome| {
                     if let Some(tools) = &finisher {
-                        outcome = tools.finish(&heard, &name, outcome);
+                        outcome = touched(tools.as_ref(), &heard, &name, outcome);
                     }
                     let happened = Happened::ToolEnded(token, outcome);
                     host.send(Event::Happened { session: heard.clone(), happened });
                 });
-                let stop = self.ports.tools.call(call, sink);
-                self.running.insert((session, token), stop);
+                let name = call.name.clone();
+                match begun(|| self.ports.tools.call(call, sink)) {
+                    Some(stop) => {
+                        self.running.insert((session, token), stop);
+                    }
+                    None => self.happens(session, Happened::ToolEnded(token, failed(&name))),
+                }
             }
             // A stopped attempt is not waited for; a stopped tool still reports its end.
             Effect::StopModel { session, token } => {
@@ -540,44 +542,6 @@ impl Core {
 
     fn happens(&mut self, session: SessionId, happened: Happened) {
         self.next.push_back(Event::Happened { session, happened });
-    }
-
-    /// What needs a disk is answered beside the loop, which waits for nobody.
-    fn answer(&mut self, ask: AskId, question: Question) {
-        match question {
-            Question::Claim(id) => {
-                self.answer_later(ask, move |store| Answer::Claimed(claim(store, &id)));
-            }
-            // A path of the peer's choice may lie on a disk that does not answer.
-            Question::Directory(path) => {
-                self.answer_later(ask, move |_| Answer::Directory(directory(&path)));
-            }
-            Question::Serve { door, route } => {
-                let answer = Answer::Served(self.ports.models_of(&door).serve(&route));
-                self.next.push_back(Event::Answered { ask, answer });
-            }
-            Question::Read { session, page } => {
-                self.answer_later(ask, move |store| Answer::Events(store.read(&session, page)));
-            }
-            Question::Keep { content, limits } => {
-                self.answer_later(ask, move |store| {
-                    Answer::Kept(images::keep(store, content, &limits))
-                });
-            }
-            Question::Attachment { session, name, events } => {
-                self.answer_later(ask, move |store| {
-                    Answer::Attachment(images::read(store, &session, &name, events))
-                });
-            }
-            Question::List => self.answer_later(ask, |store| Answer::Listed(store.list())),
-        }
-    }
-
-    fn answer_later(&self, ask: AskId, read: impl FnOnce(&dyn Store) -> Answer + Send + 'static) {
-        let (host, store) = (self.host.clone(), Arc::clone(&self.ports.store));
-        tokio::task::spawn_blocking(move || {
-            host.send(Event::Answered { ask, answer: read(store.as_ref()) });
-        });
     }
 }
 

@@ -42,8 +42,6 @@ pub(crate) enum Pending {
     ReviveClaim(SessionId),
     /// Its whole log.
     ReviveRead(SessionId, StoredSession),
-    /// Its directory.
-    ReviveLook(SessionId, Box<Born>),
     ForkRead(Forking),
     ForkClaim(Forking, Vec<Arc<str>>),
     /// The directory of a fork.
@@ -55,6 +53,8 @@ pub(crate) enum Pending {
         last_seq: i64,
     },
     Directory(SessionId, Look),
+    /// Whether the model that a prompt with images is for takes any.
+    Sight(SessionId, Box<Intake>),
     /// The images of a prompt are being kept.
     Keep(SessionId, Box<Intake>),
     Attachment(Asked),
@@ -84,9 +84,6 @@ impl Router {
             }
             (Pending::ReviveRead(child, stored), Answer::Events(events)) => {
                 self.revival_read(out, now, child, &stored, events);
-            }
-            (Pending::ReviveLook(child, born), Answer::Directory(found)) => {
-                self.revival_looked_at(out, now, child, *born, found);
             }
             (Pending::ForkRead(forking), Answer::Events(events)) => {
                 self.fork_read(out, forking, events);
@@ -123,6 +120,9 @@ impl Router {
             (Pending::Directory(session, look), Answer::Directory(found)) => {
                 self.directory_looked_at(out, now, &session, look, found);
             }
+            (Pending::Sight(session, intake), Answer::Served(served)) => {
+                self.sight_known(out, now, &session, *intake, served);
+            }
             (Pending::Keep(session, intake), Answer::Kept(kept)) => {
                 self.taken_in(out, now, &session, *intake, kept);
             }
@@ -151,9 +151,7 @@ impl Router {
             Pending::Delegate(run) => {
                 self.delegation_claimed(out, now, run, Err(StoreError::Io(failure.message)));
             }
-            Pending::ReviveClaim(child)
-            | Pending::ReviveRead(child, _)
-            | Pending::ReviveLook(child, _) => {
+            Pending::ReviveClaim(child) | Pending::ReviveRead(child, _) => {
                 let refused = unreadable(&child, &StoreError::Io(failure.message));
                 self.fail_revival(out, &child, &refused);
             }
@@ -167,12 +165,12 @@ impl Router {
             | Pending::Read { asked, .. } => {
                 self.refuse(out, &asked, &failure);
             }
-            Pending::Keep(session, intake) => {
+            Pending::Sight(session, intake) | Pending::Keep(session, intake) => {
                 self.taken_in(out, now, &session, *intake, Err(failure));
             }
             Pending::Directory(session, look) => {
                 self.refuse(out, &look.asked, &failure);
-                self.go_on_after_look(out, now, &session, look.life);
+                self.begin_waiting(out, now, &session, look.life);
             }
             Pending::CatchUp { connection, session } => {
                 self.caught_up(out, connection, &session, Err(StoreError::Io(failure.message)));

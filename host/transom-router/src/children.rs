@@ -209,13 +209,19 @@ impl Router {
         if live.len() + coming < most {
             return Ok(());
         }
-        let resting = live.iter().find(|child| {
+        let resting = live.iter().filter(|child| {
             matches!(child.work, Work::Kept { settled: true })
                 && child.children.is_empty()
-                && child.agent.is_at_rest()
+                && child.agent.status() == Status::Idle
+                && !child.agent.has_running_jobs()
         });
+        // One that nothing waits for goes first.
+        let resting = resting.min_by_key(|child| !child.agent.inbox().is_empty());
         match resting.map(|child| child.agent.id().clone()) {
             Some(child) => {
+                if let Some(session) = self.sessions.get_mut(&child) {
+                    session.agent.keep_inbox();
+                }
                 self.dispose(out, now, &[child]);
                 Ok(())
             }
@@ -235,7 +241,7 @@ impl Router {
             *settled = false;
             return;
         }
-        if *settled || pending || !session.agent.is_at_rest() {
+        if *settled || !session.agent.is_at_rest() || (pending && !session.agent.has_failed()) {
             return;
         }
         let parent = session.parent().cloned();
@@ -251,12 +257,19 @@ impl Router {
 
     /// Whether a session waits for work that it has handed on.
     fn awaits_children(&self, id: &SessionId) -> bool {
+        let works = |work: &Work| matches!(work, Work::UnderWay(_) | Work::Kept { settled: false });
+        self.has_child(id, works)
+    }
+
+    /// The same of children that live on, which no call and no job waits for.
+    pub(crate) fn awaits_kept_children(&self, id: &SessionId) -> bool {
+        self.has_child(id, |work| matches!(work, Work::Kept { settled: false }))
+    }
+
+    fn has_child(&self, id: &SessionId, is_one: impl Fn(&Work) -> bool) -> bool {
         let children = self.sessions.get(id).map(|session| session.children.iter());
-        children
-            .into_iter()
-            .flatten()
-            .filter_map(|child| self.sessions.get(child))
-            .any(|child| matches!(child.work, Work::UnderWay(_) | Work::Kept { settled: false }))
+        let mut live = children.into_iter().flatten().filter_map(|child| self.sessions.get(child));
+        live.any(|child| is_one(&child.work))
     }
 
     /// Tells the parent how a live child has come to rest, and everybody that the run is over (S-78).
@@ -319,7 +332,10 @@ impl LastWords {
             child: agent.id().clone(),
             label: label.unwrap_or_else(|| "subagent".to_owned()),
             provider: descriptor.map(|it| it.provider.clone()).unwrap_or_default(),
-            stop_reason: stop_reason(agent.last_end()),
+            stop_reason: match agent.broken() {
+                Some(_) => "error",
+                None => stop_reason(agent.last_end()),
+            },
             output: agent.output(),
         }
     }

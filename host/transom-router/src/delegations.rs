@@ -13,7 +13,7 @@ use transom_harness::{
     header::{Header, Origin},
     message::Source,
     ports::{Delegation, DelegationEvent, Route, StoreError},
-    subagents::{Descriptor, Nature},
+    subagents::{Descriptor, Nature, ToolFilter},
 };
 
 use crate::{
@@ -127,20 +127,38 @@ impl Router {
         begun.live = true;
         let content = vec![Block::text(begun.delegation.prompt.clone())];
         let kept = begun.delegation.nature.continuable.then(|| begun.delegation.clone());
+        if kept.is_some() {
+            self.runs.remove(&run);
+        }
         self.publish(out, session, stored);
         let event = DelegationEvent::Started { child: child.clone() };
         out.push(Effect::Delegated { run, event });
-        if let Some(Delegation { parent, description, .. }) = kept {
-            self.runs.remove(&run);
-            self.with_agent(out, now, &parent, |agent, effects| {
-                agent.catalogue(effects, now, &child, now, &description);
-            });
-            out.push(Effect::Delegated { run, event: DelegationEvent::Kept });
-        }
         // If it takes no task, it rests at once, and so does the run.
         self.with_agent(out, now, &child, |agent, effects| {
             agent.prompt(effects, now, content, Source::user(), Delivery::Followup)
         });
+        if let Some(Delegation { parent, description, .. }) = kept {
+            self.promise(out, now, &parent, &child, &description);
+            out.push(Effect::Delegated { run, event: DelegationEvent::Kept });
+        }
+    }
+
+    /// The log of a parent says that it has a child that lives on, behind what the child's own log says of that: a crash
+    /// between the two leaves no child that its parent knows and nobody can go on with.
+    fn promise(
+        &mut self,
+        out: &mut Vec<Effect>,
+        now: u64,
+        parent: &SessionId,
+        child: &SessionId,
+        label: &str,
+    ) {
+        let live = self.sessions.get(child);
+        if live.is_some_and(|live| live.agent.log().descriptor().is_some()) {
+            self.with_agent(out, now, parent, |agent, effects| {
+                agent.catalogue(effects, now, child, now, label);
+            });
+        }
     }
 
     fn bear(
@@ -169,7 +187,8 @@ impl Router {
         // The parent's own, not what its commands may have put in that place since (P-5).
         agent.pin_root(parent.agent.root().map(str::to_owned));
         agent.expect_output(nature.output_schema.clone());
-        let descriptor = descriptor(&delegation.description, nature);
+        let above = parent.toolset.filters.clone();
+        let descriptor = descriptor(&delegation.description, nature, above);
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);
         born.extend(agent.pin(now));
         let (owner, door) = (parent.owner, Arc::clone(&parent.door));
@@ -186,21 +205,32 @@ impl Router {
         begun.stopped = true;
         if begun.live {
             let child = begun.child.clone();
+            let others = self.withdraw_prompts(out, &child);
             self.with_agent(out, now, &child, |agent, effects| {
                 agent.cancel(effects, now, Cause::Parent, InboxFate::Clear);
             });
+            self.resume_waiting(out, now, others);
         }
     }
 
     /// If a session has come to rest that worked for another, its run is over. The call that waits for it is told once
-    /// the session has left (P-64).
+    /// the session has left (P-64). Children of its own that live on belong to its task: while one of them works, it will
+    /// hear of that, and so its last words are still to come.
     pub(crate) fn run_rests(&mut self, out: &mut Vec<Effect>, now: u64, child: &SessionId) {
+        let awaits = self.awaits_kept_children(child);
         let Some(session) = self.sessions.get_mut(child) else { return };
         let Work::UnderWay(run) = session.work else { return };
         if session.agent.status() != Status::Idle {
             return;
         }
-        let stop_reason = stop_reason(session.agent.last_end());
+        let stop_reason = match self.runs.get(&run).is_some_and(|run| run.stopped) {
+            true => "aborted",
+            false if awaits && has_gone_well(&session.agent) => match session.stage {
+                Stage::Live => return,
+                Stage::Leaving | Stage::Ended | Stage::Last => "aborted",
+            },
+            false => stop_reason(session.agent.last_end()),
+        };
         let output = session.agent.output();
         let ended =
             DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output: output.clone() };
@@ -226,9 +256,15 @@ impl Router {
     }
 }
 
+/// Whether a session that rests has come to that by itself.
+fn has_gone_well(agent: &Agent) -> bool {
+    let by_itself = matches!(agent.last_end(), Some(TurnEnd::Completed | TurnEnd::MaxTokens));
+    by_itself && agent.broken().is_none()
+}
+
 /// The parent's route with what the child is to have instead. A model's name means something at its own provider
 /// only.
-fn routed(parent: &Route, wanted: &Route) -> Route {
+pub(crate) fn routed(parent: &Route, wanted: &Route) -> Route {
     let mut route = parent.clone();
     if let Some(provider) = wanted.provider.clone().filter(|_| wanted.provider != parent.provider) {
         route =
@@ -240,7 +276,7 @@ fn routed(parent: &Route, wanted: &Route) -> Route {
     route
 }
 
-fn descriptor(label: &str, nature: &Nature) -> Descriptor {
+fn descriptor(label: &str, nature: &Nature, inherited_tool_filters: Vec<ToolFilter>) -> Descriptor {
     Descriptor {
         mode: match nature.continuable {
             true => SubagentMode::Continuable,
@@ -253,6 +289,7 @@ fn descriptor(label: &str, nature: &Nature) -> Descriptor {
         agent_model: nature.route.model.clone(),
         persona: nature.persona.clone(),
         tool_filter: nature.tools.clone(),
+        inherited_tool_filters,
     }
 }
 

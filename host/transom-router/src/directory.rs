@@ -59,7 +59,7 @@ impl Router {
         } else {
             self.refuse(out, &look.asked, &disposed(id));
         }
-        self.go_on_after_look(out, now, id, life);
+        self.begin_waiting(out, now, id, life);
     }
 
     /// A disk may answer so late that the id has another life by then, which has nothing to do with it.
@@ -67,8 +67,8 @@ impl Router {
         self.sessions.get(id).is_some_and(|session| session.life == life)
     }
 
-    /// Begins what has waited for the look at a directory.
-    pub(crate) fn go_on_after_look(
+    /// Begins what has waited for a disk: for a look at a directory, or for the images of a prompt.
+    pub(crate) fn begin_waiting(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,

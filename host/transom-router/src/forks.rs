@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::Deserialize;
 use transom_frame::{Code, ConnectionId, Failure, SessionId};
 use transom_harness::{
-    agent::Agent,
+    agent::{Agent, Partial},
     chance::Chance,
     event::Event,
     header::Header,
@@ -36,6 +36,7 @@ pub(crate) struct Forking {
     /// Whoever has asked for it; the host, if it has the source.
     owner: Option<ConnectionId>,
     door: Arc<str>,
+    partial: Partial,
     /// Directory and root of the source.
     place: (Option<String>, Option<String>),
 }
@@ -80,6 +81,7 @@ impl Router {
             route: session.agent.route().clone(),
             owner: session.owner.map(|_| asked.connection),
             door: Arc::clone(&session.door),
+            partial: session.agent.partial(),
             place: (
                 session.agent.cwd().map(str::to_owned),
                 session.agent.root().map(str::to_owned),
@@ -163,6 +165,7 @@ impl Router {
         let (mut agent, closers) =
             Agent::fork(header, events, route, Arc::clone(&self.config), chance, now)
                 .map_err(|error| fork_unavailable(forking, error.to_string()))?;
+        agent.set_partial(forking.partial);
         let mut stored: Vec<_> = events.iter().filter_map(copy).collect();
         stored.extend(closers);
         stored.extend(agent.pin(now));

@@ -63,6 +63,8 @@ impl Router {
         self.show(out, Item::Notice { session: id.clone(), topic: Topic::Sessions, frame });
         let Some(session) = self.sessions.remove(id) else { return };
         self.forget_subscriptions(id);
+        // What it held back is let go behind this, and would begin when all of it has been ended.
+        self.deferred.retain(|_, (session, _)| session != id);
         out.push(Effect::ForgetTools { session: id.clone() });
         out.push(Effect::Release { session: id.clone() });
         let parent = session.parent().cloned();
@@ -97,6 +99,7 @@ impl Router {
                 }
                 self.tree_rests(out, &root);
                 // It may have waited for this one only.
+                self.run_rests(out, self.now, &parent);
                 self.child_rests(out, self.now, &parent);
                 self.leave_behind_children(out, &parent);
             }

@@ -41,7 +41,7 @@ use transom_harness::{
 };
 
 pub use crate::{
-    images::Images,
+    images::{Images, Unseen},
     router::{HostFacts, Router, Settings},
 };
 

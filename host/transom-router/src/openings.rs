@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use serde_json::json;
 use transom_frame::{Code, ConnectionId, Failure, SessionId};
-use transom_harness::{agent::Agent, chance::Chance, event::Event, header::Header};
+use transom_harness::{
+    agent::{Agent, Partial},
+    chance::Chance,
+    event::Event,
+    header::Header,
+};
 
 use crate::{
     Effect, Question, Reach,
@@ -136,9 +141,26 @@ impl Router {
                 let text = format!("cannot prepare session \"{id}\" while it is live");
                 self.refuse(out, &asked, &Failure::new(Code::SessionLive, text));
             }
-            Want::Any if reach == Some(Reach::All) => self.opened(out, id, asked, false),
+            Want::Any if reach == Some(Reach::All) => match self.differs(open, id) {
+                Some(failure) => self.refuse(out, &asked, &failure),
+                None => self.opened(out, id, asked, false),
+            },
             Want::Any => self.refuse(out, &asked, &not_found(id)),
         }
+    }
+
+    /// Why a live session cannot be joined as it is asked for, if so: whoever opened it has said what becomes of cut
+    /// answers, and nothing that is said about it now is passed over in silence (design §2, rule 6).
+    fn differs(&self, open: &Open, id: &SessionId) -> Option<Failure> {
+        let (wanted, has) = (open.partial?, self.sessions.get(id)?.agent.partial());
+        let name = match has {
+            Partial::Drop => "drop",
+            Partial::Commit => "commit",
+        };
+        let text = format!(
+            "session \"{id}\" is live with `partial` \"{name}\"; without `partial` it is joined as it is"
+        );
+        (wanted != has).then(|| Failure::invalid(&[&text]))
     }
 
     /// Makes the session whose id was looked up and found free.
@@ -204,7 +226,7 @@ impl Router {
             return self.fail_opening(out, id, &full);
         }
         let Some(Opening { asked, open, waiting }) = self.opening.remove(id) else { return };
-        born.agent.set_partial(open.partial);
+        born.agent.set_partial(open.partial.unwrap_or_default());
         self.lives += 1;
         let owner = (open.owner == OwnerWish::Connection).then_some(asked.connection);
         let Born { agent, stored, created } = born;

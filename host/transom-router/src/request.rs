@@ -47,8 +47,7 @@ pub(crate) struct Open {
     #[serde(default)]
     pub(crate) owner: OwnerWish,
     /// What becomes of an answer that a cancel cuts (decision 42).
-    #[serde(default)]
-    pub(crate) partial: Partial,
+    pub(crate) partial: Option<Partial>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -9,14 +9,14 @@ use transom_harness::{
     chance::Chance,
     event::Event,
     header::{Header, Origin},
-    ports::{Page, StoreError, StoredSession},
+    ports::{Page, Route, StoreError, StoredSession},
     subagents::{ChildCode, ChildRefused},
 };
 
 use crate::{
     Claimed, Effect, OrderId, Question,
     answers::Pending,
-    openings::Born,
+    delegations::routed,
     router::Router,
     sessions::{Session, Work},
 };
@@ -103,12 +103,7 @@ impl Router {
         };
         match restored {
             Err(refused) => self.fail_revival(out, &child, &refused),
-            Ok((agent, stored)) => {
-                let directory = agent.cwd().unwrap_or(&self.host.directory).to_owned();
-                let born = Box::new(Born { agent, stored, created: false });
-                let pending = Pending::ReviveLook(child, born);
-                self.ask(out, Question::Directory(directory), pending);
-            }
+            Ok((agent, stored)) => self.revived(out, now, child, agent, stored),
         }
     }
 
@@ -139,24 +134,32 @@ impl Router {
                 "its log does not say that it takes further messages",
             ));
         }
-        agent.keep_route();
+        // Commands of the tree may have put something else in a directory's place since (P-5), so what counts is where
+        // the parent stands. What any other path leads to now is nobody's word for where the child stood.
+        if agent.cwd() != parent.agent.cwd() {
+            return Err(not_resumable(child, "its directory is not that of its parent"));
+        }
+        agent.pin_root(parent.agent.root().map(str::to_owned));
+        let descriptor = agent.descriptor();
+        let own = Route {
+            provider: descriptor.and_then(|own| own.agent_provider.clone()),
+            model: descriptor.and_then(|own| own.agent_model.clone()),
+            ..Route::default()
+        };
+        agent.keep_own_route(routed(parent.agent.route(), &own));
         closers.extend(agent.pin(now));
         Ok((agent, closers))
     }
 
-    /// It is known where its directory really stands: it is live, and told what it came back for.
-    pub(crate) fn revival_looked_at(
+    /// Its log is read: it is live, and told what it came back for.
+    fn revived(
         &mut self,
         out: &mut Vec<Effect>,
         now: u64,
         child: SessionId,
-        mut born: Born,
-        found: Option<String>,
+        agent: Agent,
+        stored: Vec<Event>,
     ) {
-        if let Err(failure) = self.pin_root("session/open", &mut born.agent, found) {
-            let refused = not_resumable(&child, &failure.message);
-            return self.fail_revival(out, &child, &refused);
-        }
         let full = self.host_is_full();
         let Some(revival) = self.reviving.get(&child) else { return };
         let (parent, life) = (revival.parent.clone(), revival.life);
@@ -171,9 +174,9 @@ impl Router {
         self.lives += 1;
         let (owner, door) = (above.owner, Arc::clone(&above.door));
         let work = Work::Kept { settled: true };
-        let session = Session::new(born.agent, owner, Some(above), self.lives, door, work);
+        let session = Session::new(agent, owner, Some(above), self.lives, door, work);
         let Some(revival) = self.reviving.remove(&child) else { return };
-        self.publish(out, session, born.stored);
+        self.publish(out, session, stored);
         for (order, text) in revival.messages {
             let result = self.give_turn(out, now, &parent, &child, text);
             out.push(Effect::Ordered { order, result });

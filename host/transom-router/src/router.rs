@@ -287,7 +287,6 @@ impl Router {
                     | Pending::ForkWorkspace(..)
                     | Pending::ReviveClaim(_)
                     | Pending::ReviveRead(..)
-                    | Pending::ReviveLook(..)
             )
         };
         if self.sessions.is_empty()
@@ -384,12 +383,12 @@ impl Router {
             Ok(id) => id,
             Err(failure) => return self.refuse(out, &asked, &failure),
         };
-        // What is asked of a session that is being opened, or whose directory is being looked at, waits for that, in
-        // order (S-121).
+        // What is asked of a session that is being opened waits for that, in order (S-121).
         if let Some(opening) = self.opening.get_mut(&id) {
             return opening.waiting.push((asked, request));
         }
-        // Only a cancel overtakes (design §4, rule 4).
+        // And behind a request that waits for a disk, as for a directory or images. Only a cancel overtakes (design §4,
+        // rule 4).
         if let Some(waiting) =
             self.sessions.get_mut(&id).and_then(|session| session.waiting.as_mut())
             && !matches!(request, Request::SessionCancel(_))
@@ -399,14 +398,15 @@ impl Router {
         match request {
             Request::SessionPrompt(prompt) => self.take_in(out, now, &id, asked, prompt),
             Request::SessionCancel(cancel) => {
-                let fate = match cancel.inbox {
-                    Fate::Clear => InboxFate::Clear,
-                    Fate::Keep => InboxFate::Keep,
+                let (fate, begun) = match cancel.inbox {
+                    Fate::Clear => (InboxFate::Clear, self.withdraw_prompts(out, &id)),
+                    Fate::Keep => (InboxFate::Keep, Vec::new()),
                 };
                 self.with_agent(out, now, &id, |agent, effects| {
                     agent.cancel(effects, now, Cause::User, fate);
                 });
                 self.reply(out, &id, asked, "{}");
+                self.resume_waiting(out, now, begun);
             }
             Request::SessionWait { descendants } => self.wait(out, &id, asked, descendants),
             Request::SessionPermissions(wanted) => {

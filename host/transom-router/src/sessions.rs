@@ -103,12 +103,13 @@ impl Session {
     ) -> Session {
         agent.begin_life(life);
         let id = agent.id().clone();
-        let above = parent.map(|parent| parent.toolset.filters.clone()).unwrap_or_default();
-        let own = agent.descriptor().and_then(|own| own.tool_filter.clone());
-        let toolset = Toolset {
-            filters: above.into_iter().chain(own).collect(),
-            reports: agent.is_continuable(),
-        };
+        let mut filters = parent.map(|parent| parent.toolset.filters.clone()).unwrap_or_default();
+        for own in agent.tool_filters() {
+            if !filters.contains(&own) {
+                filters.push(own);
+            }
+        }
+        let toolset = Toolset { filters, reports: agent.is_continuable() };
         let line = parent.map(|parent| parent.line.iter()).unwrap_or_default();
         Session {
             header: agent.header().to_json().into(),

@@ -6,7 +6,9 @@ mod delegations;
 mod forks;
 mod hooks;
 mod images;
+mod intake;
 mod lines;
+mod partial;
 mod places;
 mod questions;
 mod release_order;
@@ -23,7 +25,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use transom_frame::{ConnectionId, Failure, Frame, FrameKind, SessionId};
+use transom_frame::{Code, ConnectionId, Failure, Frame, FrameKind, SessionId};
 use transom_harness::{
     agent::{AgentConfig, Assembly, Happened},
     block::Block,
@@ -40,7 +42,7 @@ use transom_harness::{
 use self::lines::{in_order, line};
 use crate::{
     Answer, Answers, Claimed, Effect, Event, Facts, HostFacts, Images, OrderId, Question,
-    QuestionId, Reach, Router, RunId,
+    QuestionId, Reach, Router, RunId, Unseen,
 };
 
 /// A router whose questions are answered at once, and whose store commits when it is told to.
@@ -82,6 +84,8 @@ struct House {
     judged: Vec<(SessionId, Option<String>, Option<String>)>,
     /// Prompts whose images were to be kept: their blocks, and the bounds.
     kept: Vec<(usize, ImageLimits)>,
+    /// Whether the model takes images; `None`: no provider serves it.
+    sight: Option<bool>,
     /// Why no images are kept.
     refuses: Option<Failure>,
     /// What delegations have come to.
@@ -158,6 +162,7 @@ impl House {
             leads: HashMap::new(),
             judged: Vec::new(),
             kept: Vec::new(),
+            sight: Some(false),
             refuses: None,
             delegated: Vec::new(),
             ordered: Vec::new(),
@@ -301,7 +306,10 @@ impl House {
                             .to_string(),
                     )),
                     Question::List => Answer::Listed(Ok(self.stored.clone())),
-                    Question::Serve { .. } => Answer::Served(Ok(served())),
+                    Question::Serve { .. } => Answer::Served(match self.sight {
+                        Some(images) => Ok(Served { images, ..served() }),
+                        None => Err(Failure::new(Code::NoAdapter, "nobody serves it")),
+                    }),
                     Question::Directory(path) => {
                         let found = self.leads.get(&path).cloned().unwrap_or(path);
                         Answer::Directory((!found.contains("missing")).then_some(found))
@@ -490,6 +498,24 @@ impl House {
             DelegationEvent::Refused(why) if of.0 == run => Some(why.clone()),
             _ => None,
         })
+    }
+
+    /// Everything of the log is in the store, as a later host would find it.
+    fn keep_stored(&mut self) {
+        let mut ids: Vec<SessionId> = Vec::new();
+        for append in &self.log {
+            if !ids.contains(&append.session) {
+                ids.push(append.session.clone());
+            }
+        }
+        self.stored = ids
+            .into_iter()
+            .map(|id| {
+                let of: Vec<_> = self.log.iter().filter(|append| append.session == id).collect();
+                let header = of[0].header.to_string();
+                StoredSession { id, header, events: of.len() as u64, updated_at: 1 }
+            })
+            .collect();
     }
 
     /// Types of a session's events, in the order of its log.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use transom_harness::{
     permissions::rules::ToolKind,
     ports::{Children, ToolOutcome, ToolSpec},
-    subagents::{ChildOrder, Obeyed},
+    subagents::{ChildOrder, Obeyed, WORDS_BYTES_MAX},
 };
 
 use crate::{
@@ -97,7 +97,15 @@ impl Tool for ChildTool {
 
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
         let (_, _, required) = self.what.words();
-        required.iter().try_for_each(|(name, _)| filled(arguments, name).map(drop))
+        required.iter().try_for_each(|(name, _)| {
+            let bytes = filled(arguments, name)?.len();
+            match bytes > WORDS_BYTES_MAX {
+                true => Err(ToolError::new(format!(
+                    "invalid {name}: it has {bytes} bytes, and may have at most {WORDS_BYTES_MAX}"
+                ))),
+                false => Ok(()),
+            }
+        })
     }
 
     fn run(&self, call: Call) -> Running {

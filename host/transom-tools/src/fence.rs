@@ -86,19 +86,29 @@ impl Fence {
         root: Option<&Path>,
     ) -> io::Result<Places> {
         let places = self.confinement().places(session, directory)?;
-        let root = match root {
-            Some(root) => root.to_owned(),
-            None => self.late(session, directory, &places.workspace),
-        };
-        if root == places.workspace {
-            return Ok(places);
+        match root {
+            Some(root) => at(root, directory, places),
+            None => at(&self.late(session, directory, &places.workspace), directory, places),
         }
-        Err(io::Error::other(format!(
-            "\"{}\" was \"{}\" and now leads to \"{}\"",
-            directory.display(),
-            root.display(),
-            places.workspace.display()
-        )))
+    }
+
+    /// The same for a look that is no call: it decides nothing for those that follow, and so leaves nothing behind, not
+    /// even when the session is forgotten meanwhile.
+    pub(crate) fn glance(
+        &self,
+        session: &str,
+        directory: &Path,
+        root: Option<&Path>,
+    ) -> io::Result<Places> {
+        let places = self.confinement().places(session, directory)?;
+        let late = || {
+            let late = self.shared.late.lock().unwrap_or_else(PoisonError::into_inner);
+            late.get(directory).map(|held| held.root.clone())
+        };
+        match root.map(Path::to_owned).or_else(late) {
+            Some(root) => at(&root, directory, places),
+            None => Ok(places),
+        }
     }
 
     fn late(&self, session: &str, directory: &Path, found: &Path) -> PathBuf {
@@ -122,19 +132,30 @@ impl Fence {
     /// What one call may touch, as the file system is now.
     pub(crate) fn bounds(&self, call: &Call) -> Result<Bounds, ToolError> {
         let (directory, root) = (&call.directory, call.root.as_deref());
-        self.bounds_of(call.session.as_str(), directory, root, call.access.mode, call.confined)
+        let session = call.session.as_str();
+        let places = self.places(session, directory, root);
+        self.bounds_within(session, places, call.access.mode, call.confined)
     }
 
-    /// The same of a session without a call. `confined` is the mode that holds changes back.
-    pub(crate) fn bounds_of(
+    /// What a look that is no call may show, under the narrowest mode.
+    pub(crate) fn bounds_of_glance(
         &self,
         session: &str,
         directory: &Path,
         root: Option<&Path>,
+    ) -> Result<Bounds, ToolError> {
+        self.bounds_within(session, self.glance(session, directory, root), Mode::ReadOnly, None)
+    }
+
+    /// `confined` is the mode that holds changes back.
+    fn bounds_within(
+        &self,
+        session: &str,
+        places: io::Result<Places>,
         mode: Mode,
         confined: Option<Mode>,
     ) -> Result<Bounds, ToolError> {
-        let places = match self.places(session, directory, root) {
+        let places = match places {
             Ok(places) => Ok(places),
             Err(error) => {
                 if confined.is_some() {
@@ -154,6 +175,19 @@ impl Fence {
         let marks = Marks::new(&places, mode);
         Ok(Bounds { confined, places, marks })
     }
+}
+
+/// The places, if the directory still leads to the root.
+fn at(root: &Path, directory: &Path, places: Places) -> io::Result<Places> {
+    if root == places.workspace {
+        return Ok(places);
+    }
+    Err(io::Error::other(format!(
+        "\"{}\" was \"{}\" and now leads to \"{}\"",
+        directory.display(),
+        root.display(),
+        places.workspace.display()
+    )))
 }
 
 /// What one call may touch.

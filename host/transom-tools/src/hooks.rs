@@ -12,8 +12,11 @@ use std::{
     time::Duration,
 };
 
-use tokio::{runtime::Handle, sync::Semaphore};
-use tracing::warn;
+use tokio::{
+    runtime::Handle,
+    sync::{Semaphore, watch},
+};
+use tracing::{error, warn};
 use transom_frame::SessionId;
 use transom_harness::{
     block::Block,
@@ -21,10 +24,10 @@ use transom_harness::{
         CallVerdict, Context, HookAbout, HookAnswer, HookAsk, HookPoints, HookReport, HookedCall,
         ResultVerdict, StepVerdict, Verdict,
     },
-    permissions::rules::Pattern,
+    permissions::{Mode, rules::Pattern},
     ports::{Hooks, Sink, Stop, ToolOutcome},
 };
-use transom_process::Spawner;
+use transom_process::{Command, Confined, Mark, Spawner, Stdin};
 
 use self::{
     program::{Ended, Program},
@@ -33,6 +36,7 @@ use self::{
 use crate::{
     abort::{Abort, AbortSource},
     registry::{Registry, Stopper},
+    shell::Held,
 };
 
 /// Programs that watch results, running at once on the whole host. They are nobody's answer, so they can wait.
@@ -54,6 +58,8 @@ pub struct HookProgram {
     pub program: String,
     /// What it is started with.
     pub arguments: Vec<String>,
+    /// Where it runs; absolute, and the operator's.
+    pub directory: PathBuf,
     /// How long one answer may take.
     pub timeout: Duration,
 }
@@ -83,8 +89,10 @@ struct Shared {
     runtime: Handle,
     spawner: Spawner,
     environment: Vec<(String, String)>,
-    /// Of sessions that have none of their own.
-    directory: PathBuf,
+    /// What holds them back, whatever a session may do (P-38).
+    mode: Mutex<Mode>,
+    /// Whether it is known yet what confines.
+    ready: watch::Receiver<bool>,
     hooks: Vec<HookProgram>,
     registry: Registry,
     watchers: Arc<Semaphore>,
@@ -101,19 +109,21 @@ struct Live {
 
 impl ProgramHooks {
     /// Hooks that see and render what this registry's tools give. `environment` is scrubbed (L-83); they are asked in
-    /// this order.
+    /// this order. They run under `mode`, that of new sessions, as the registry's shells do (P-38); none starts before
+    /// `ready` says that it is known what confines.
     pub fn new(
         registry: Registry,
         spawner: Spawner,
         environment: Vec<(String, String)>,
+        (mode, ready): (Mode, watch::Receiver<bool>),
         hooks: Vec<HookProgram>,
     ) -> ProgramHooks {
-        let (runtime, directory) = registry.place();
         let shared = Shared {
-            runtime,
+            runtime: registry.runtime(),
             spawner,
             environment,
-            directory,
+            mode: Mutex::new(mode),
+            ready,
             hooks,
             registry,
             watchers: Arc::new(Semaphore::new(WATCHERS_MAX)),
@@ -121,6 +131,11 @@ impl ProgramHooks {
             live: Mutex::default(),
         };
         ProgramHooks { shared: Arc::new(shared) }
+    }
+
+    /// Another mode holds back hooks that start from now on.
+    pub fn set_mode(&self, mode: Mode) {
+        *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
     /// Where somebody is asked.
@@ -147,12 +162,17 @@ impl Hooks for ProgramHooks {
     fn ask(&self, ask: HookAsk, sink: Sink<HookAnswer>) -> Box<dyn Stop> {
         let source = AbortSource::new();
         let stop = Box::new(Stopper::new(source.clone()));
-        let (shared, session, abort) =
-            (Arc::clone(&self.shared), ask.session.clone(), source.signal());
-        let number = shared.begin(&session, source);
+        let abort = source.signal();
+        let runs = self.shared.begin(&ask.session, source);
+        let shared = Arc::clone(&self.shared);
+        // A task of its own, so that a panic ends there.
+        let answering = self.shared.runtime.spawn(async move { shared.answer(ask, &abort).await });
         self.shared.runtime.spawn(async move {
-            let answer = shared.answer(ask, &abort).await;
-            shared.end(&session, number);
+            let answer = answering.await.unwrap_or_else(|failure| {
+                error!(%failure, "asking hooks has a bug");
+                Some(HookAnswer::none())
+            });
+            drop(runs);
             // Whoever stops a hook waits for nothing.
             if let Some(answer) = answer {
                 sink(answer);
@@ -173,7 +193,7 @@ impl Hooks for ProgramHooks {
             let (shared, hook, seen) = (Arc::clone(&self.shared), hook.clone(), seen.clone());
             let source = AbortSource::new();
             let abort = source.signal();
-            let number = shared.begin(&seen.session, source);
+            let runs = shared.begin(&seen.session, source);
             self.shared.runtime.spawn(async move {
                 let turn = tokio::select! {
                     biased;
@@ -186,8 +206,7 @@ impl Hooks for ProgramHooks {
                 {
                     warn!(hook = hook.name, why, "a hook that watches results has failed");
                 }
-                shared.end(&seen.session, number);
-                drop(place);
+                drop((runs, place));
             });
         }
     }
@@ -200,13 +219,26 @@ impl Hooks for ProgramHooks {
     }
 }
 
+/// A place in what runs; given back however it ends.
+struct Runs {
+    shared: Arc<Shared>,
+    session: SessionId,
+    number: u64,
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.shared.end(&self.session, self.number);
+    }
+}
+
 impl Shared {
-    fn begin(&self, session: &SessionId, source: AbortSource) -> u64 {
+    fn begin(self: &Arc<Shared>, session: &SessionId, source: AbortSource) -> Runs {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.last += 1;
         let number = live.last;
         live.running.entry(session.clone()).or_default().push((number, source));
-        number
+        Runs { shared: Arc::clone(self), session: session.clone(), number }
     }
 
     fn end(&self, session: &SessionId, number: u64) {
@@ -234,15 +266,50 @@ impl Shared {
 
     /// What a program says; `None` once nobody waits for it.
     async fn run(&self, hook: &HookProgram, ask: &HookAsk, abort: &Abort) -> Option<Ended> {
-        let directory = ask.cwd.as_ref().map_or_else(|| self.directory.clone(), PathBuf::from);
-        let program = Program {
+        let command = Command {
             program: hook.program.clone(),
             arguments: hook.arguments.clone(),
-            directory,
+            directory: Some(hook.directory.clone()),
             environment: self.environment.clone(),
-            timeout: hook.timeout,
+            stdin: Stdin::Piped,
+            mark: Some(Mark::unique()),
+            ..Command::default()
         };
-        program.run(&self.spawner, document(&hook.name, ask), abort).await
+        let held = tokio::select! {
+            biased;
+            () = abort.set() => return None,
+            held = self.hold(hook, ask, command) => held,
+        };
+        match held {
+            Ok((command, verdict)) => {
+                let program = Program { command, verdict, timeout: hook.timeout };
+                program.run(&self.spawner, document(&hook.name, ask), abort).await
+            }
+            Err(why) => Some(Ended::failed(why, Duration::ZERO)),
+        }
+    }
+
+    /// The command as it is to run: confined where a shell of a new session would be. Where nothing can confine it, it
+    /// runs all the same unless the operator demands otherwise: it is the operator's own, and there is nobody to ask
+    /// (`docs/decisions/0012`).
+    async fn hold(
+        &self,
+        hook: &HookProgram,
+        ask: &HookAsk,
+        command: Command,
+    ) -> Result<(Command, Option<transom_process::Verdict>), String> {
+        // If whoever finds out is gone, nothing confines.
+        drop(self.ready.clone().wait_for(|ready| *ready).await);
+        let whose = (ask.session.clone(), ask.cwd.clone(), ask.root.clone());
+        let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.registry.hold(mode, whose, command).await? {
+            Held::Free(command) => Ok((command, None)),
+            Held::Confined(Confined { command, verdict }) => Ok((command, Some(verdict))),
+            Held::Unconfinable(command, why) => {
+                warn!(hook = hook.name, why, "a hook runs unconfined");
+                Ok((command, None))
+            }
+        }
     }
 
     async fn answer(&self, ask: HookAsk, abort: &Abort) -> Option<HookAnswer> {

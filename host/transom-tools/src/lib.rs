@@ -49,5 +49,5 @@ pub use crate::{
     providers::{IN_PROCESS, ProviderError, Providers},
     registry::{Registry, RegistryError},
     schema::{Root, decode, unsupported, violations},
-    tool::{Call, Running, Tool, ToolError},
+    tool::{Addition, Call, Running, Tool, ToolError},
 };

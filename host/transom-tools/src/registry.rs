@@ -16,11 +16,11 @@ use serde_json::{Map, Value};
 use tokio::runtime::Handle;
 use transom_frame::SessionId;
 use transom_harness::{
-    permissions::rules::ToolKind,
+    permissions::{Mode, rules::ToolKind},
     ports::{Asker, Children, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
     subagents::Toolset,
 };
-use transom_process::{Confinement, Confiner, SpillDirectory, Tree};
+use transom_process::{Command, Confinement, Confiner, SpillDirectory, Tree};
 
 use self::scopes::{Scopes, subject};
 pub use self::setup::RegistryError;
@@ -35,8 +35,8 @@ use crate::{
     read_image::Sight,
     schema::{Root, decode, unsupported, violations},
     sessions::{Forgotten, Sessions, end_soon},
-    shell::Shell,
-    tool::{Tool, ToolError},
+    shell::{Held, Shell},
+    tool::{Addition, Tool, ToolError},
 };
 
 /// Length of a tool's name; providers refuse longer ones.
@@ -44,9 +44,6 @@ const NAME_BYTES_MAX: usize = 64;
 
 /// Kept for a tool that runs tools.
 const RESERVED: &str = "run_code";
-
-/// The tool whose description differs from session to session.
-const LOCAL: &str = "skill";
 
 /// Between `SIGTERM` and `SIGKILL` of what commands have left behind, when their session is gone (decision 33).
 const LEFT_GRACE: Duration = Duration::from_millis(300);
@@ -92,6 +89,8 @@ struct Entry {
     /// As the model is told of them.
     parameters: Arc<Value>,
     output: Output,
+    /// What single sessions are told besides.
+    addition: Option<Addition>,
 }
 
 impl Registry {
@@ -132,6 +131,7 @@ impl Registry {
         Ok(Entry {
             kind: if built_in { ToolKind::BuiltIn } else { tool.kind() },
             subject: subject(&name, built_in),
+            addition: tool.addition(),
             tool,
             name,
             parameters: Arc::default(),
@@ -184,9 +184,26 @@ impl Registry {
         self.output_of(session, name).of_value(name, value)
     }
 
-    /// Where calls run, and the directory of sessions that have none of their own.
-    pub(crate) fn place(&self) -> (Handle, PathBuf) {
-        (self.shared.runtime.clone(), self.shared.directory.clone())
+    /// Where calls run.
+    pub(crate) fn runtime(&self) -> Handle {
+        self.shared.runtime.clone()
+    }
+
+    /// A command of the operator's, held as a shell of a session would be under a mode. An error says why it must not
+    /// run.
+    pub(crate) async fn hold(
+        &self,
+        mode: Mode,
+        (session, cwd, root): (SessionId, Option<String>, Option<String>),
+        command: Command,
+    ) -> Result<Held, String> {
+        let shared = Arc::clone(&self.shared);
+        let held = tokio::task::spawn_blocking(move || {
+            let directory = cwd.as_deref().map_or(shared.directory.as_path(), Path::new);
+            let root = root.as_deref().map(Path::new);
+            shared.shell.hold(&session, directory, root, mode, command)
+        });
+        held.await.unwrap_or_else(|error| Err(format!("it cannot be confined: {error}")))
     }
 
     fn output_of(&self, session: &SessionId, name: &str) -> Output {
@@ -288,12 +305,13 @@ impl Tools for Registry {
     }
 
     fn specs_for(&self, asker: &Asker) -> Arc<[ToolSpec]> {
-        self.shared.sight.note(&asker.session, asker.images);
         let specs = self.scoped_specs(&asker.session);
-        let Some(entry) = self.find_for(&asker.session, LOCAL) else { return specs };
-        let Some(addition) = entry.tool.addition(asker) else { return specs };
+        let additions = self.additions_for(&asker.session);
+        if additions.is_empty() {
+            return specs;
+        }
         let each = specs.iter().cloned().map(|mut spec| {
-            if spec.name == LOCAL {
+            if let Some(addition) = additions.get(&spec.name).and_then(|addition| addition(asker)) {
                 spec.description.push_str(&addition);
             }
             spec
@@ -301,8 +319,12 @@ impl Tools for Registry {
         each.collect()
     }
 
-    fn specs_need_disk(&self) -> bool {
-        self.find(LOCAL).is_some()
+    fn specs_need_disk(&self, session: &SessionId) -> bool {
+        !self.additions_for(session).is_empty()
+    }
+
+    fn note(&self, session: &SessionId, images: bool) {
+        self.shared.sight.note(session, images);
     }
 
     fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {
@@ -352,8 +374,7 @@ impl Tools for Registry {
         let ticket = self.shared.sessions.begin(&call.session, source.clone());
         self.shared.runtime.spawn(async move {
             let session = call.session.clone();
-            let outcome =
-                registry.perform(call, source, ticket).await.unwrap_or_else(ToolOutcome::from);
+            let outcome = registry.performed(call, source, ticket).await;
             let job = outcome.job.as_ref().map(|job| job.id.clone());
             sink(outcome);
             // Only now is the job somebody's, so that its end is never told before its beginning.

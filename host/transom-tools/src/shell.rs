@@ -33,6 +33,16 @@ const DRAIN: Duration = Duration::from_millis(300);
 
 const NO_CONFINER: &str = "no confiner was set up";
 
+/// A command of the operator's as a mode holds it back.
+pub(crate) enum Held {
+    /// The mode holds nothing back.
+    Free(Command),
+    /// It confines itself before it begins.
+    Confined(Confined),
+    /// It would be confined, if anything here could, and why nothing can.
+    Unconfinable(Command, String),
+}
+
 /// How shells are run here.
 pub(crate) struct Shell {
     pub(crate) spawner: Spawner,
@@ -143,10 +153,39 @@ impl Shell {
             return Some(format!("missing: {}", gaps.collect::<Vec<_>>().join(", ")));
         }
         // Without places there is nothing to confine to; the call will fail for that.
-        let places = self.fence.places(session.as_str(), workspace, root).ok()?;
+        let places = self.fence.glance(session.as_str(), workspace, root).ok()?;
         let exposed =
             "the host's own files lie where commands may write, and nothing here can cover them";
         (!confiner.holds(width, &places)).then(|| exposed.to_owned())
+    }
+
+    /// Holds a command of the operator's as a shell of that session would be held under a mode, without a network of the
+    /// session's. An error says why it must not run. Reads the file system.
+    pub(crate) fn hold(
+        &self,
+        session: &SessionId,
+        workspace: &Path,
+        root: Option<&Path>,
+        mode: Mode,
+        command: Command,
+    ) -> Result<Held, String> {
+        let Some(width) = width(mode) else { return Ok(Held::Free(command)) };
+        let required = self.fence.confinement().required;
+        let confiner = match (self.lack(session, workspace, root, mode), self.confiner()) {
+            (None, Some(confiner)) => confiner,
+            (lack, _) => {
+                let why = lack.unwrap_or_else(|| NO_CONFINER.to_owned());
+                return match required {
+                    true => Err(format!("it cannot be confined: {why}")),
+                    false => Ok(Held::Unconfinable(command, why)),
+                };
+            }
+        };
+        let places = self.fence.glance(session.as_str(), workspace, root);
+        let places = places.map_err(|error| format!("it cannot be confined: {error}"))?;
+        let profile = Profile { width, places, network: None };
+        let confined = confiner.confine(command, &profile);
+        confined.map(Held::Confined).map_err(|error| error.to_string())
     }
 
     /// Starts a command.
@@ -346,7 +385,7 @@ impl Running {
         let (stdout, stderr) =
             tokio::join!(collect(self.stdout.take()), collect(self.stderr.take()));
         let unconfinable = match self.verdict.take() {
-            Some(verdict) => failure(verdict).await,
+            Some(verdict) => launch_failure(verdict).await,
             None => None,
         };
         Finished { stdout, stderr, exit, unconfinable, spills: self.spills }
@@ -354,7 +393,7 @@ impl Running {
 }
 
 /// What kept the launcher from becoming the command, if anything did. Both are gone, so there is nothing to wait for.
-async fn failure(verdict: Verdict) -> Option<String> {
+pub(crate) async fn launch_failure(verdict: Verdict) -> Option<String> {
     match timeout(DRAIN, verdict.read()).await {
         Ok(Ok(Ok(()))) => None,
         Ok(Ok(Err(failed))) => Some(failed.to_string()),

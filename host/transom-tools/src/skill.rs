@@ -2,14 +2,17 @@
 //! the tool's description, which differs from session to session; the instructions come only when they are asked for.
 //! Finding them is `skill/shelf.rs`, reading their head `skill/front.rs`.
 
+mod cards;
 mod front;
 mod shelf;
+
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use transom_harness::ports::{Asker, ToolOutcome, ToolSpec};
 
 pub(crate) use self::shelf::Shelf;
-use crate::tool::{Call, Running, Tool, ToolError, blocking};
+use crate::tool::{Addition, Call, Running, Tool, ToolError, blocking};
 
 /// The tool.
 pub(crate) struct Skill {
@@ -19,6 +22,17 @@ pub(crate) struct Skill {
 impl Skill {
     pub(crate) fn new(shelf: Shelf) -> Skill {
         Skill { shelf }
+    }
+}
+
+/// What there is, for the end of the description.
+fn listed(shelf: &Shelf, asker: &Asker) -> String {
+    let listed = shelf.list(asker);
+    let rows = listed.iter().map(|(name, description)| format!("\n- {name}: {description}"));
+    let rows: String = rows.collect();
+    match rows.is_empty() {
+        true => " There are none in this session.".to_owned(),
+        false => format!("\nSkills of this session:{rows}"),
     }
 }
 
@@ -50,14 +64,9 @@ impl Tool for Skill {
         Err(ToolError::new(format!("invalid skill name \"{name}\"")))
     }
 
-    fn addition(&self, asker: &Asker) -> Option<String> {
-        let listed = self.shelf.list(asker);
-        let rows = listed.iter().map(|(name, description)| format!("\n- {name}: {description}"));
-        let rows: String = rows.collect();
-        Some(match rows.is_empty() {
-            true => " There are none in this session.".to_owned(),
-            false => format!("\nSkills of this session:{rows}"),
-        })
+    fn addition(&self) -> Option<Addition> {
+        let shelf = self.shelf.clone();
+        Some(Arc::new(move |asker| Some(listed(&shelf, asker))))
     }
 
     fn run(&self, call: Call) -> Running {

@@ -17,6 +17,9 @@ use crate::{abort::Abort, output::Output, sessions::Ticket};
 /// A call on its way. Dropping it must not leave anything behind.
 pub type Running = Pin<Box<dyn Future<Output = Result<ToolOutcome, ToolError>> + Send>>;
 
+/// What a description ends with for one session, if anything. May look at files.
+pub type Addition = Arc<dyn Fn(&Asker) -> Option<String> + Send + Sync>;
+
 /// Something the model can call.
 pub trait Tool: Send + Sync {
     /// Name, description and argument schema. The schema stays within what [`crate::violations`]
@@ -50,8 +53,8 @@ pub trait Tool: Send + Sync {
         Ok(())
     }
 
-    /// What its description adds for one session. May look at files.
-    fn addition(&self, _asker: &Asker) -> Option<String> {
+    /// What finds out what its description says besides to one session; asked for once, when the tool is registered.
+    fn addition(&self) -> Option<Addition> {
         None
     }
 
@@ -112,6 +115,11 @@ impl ToolError {
     /// A panic is logged here and nowhere else.
     pub(crate) fn bug(tool: &str, failure: &JoinError) -> ToolError {
         error!(tool, %failure, "a tool has a bug");
+        ToolError::unfinished(tool)
+    }
+
+    /// A bug has ended the call; it has been reported.
+    pub(crate) fn unfinished(tool: &str) -> ToolError {
         ToolError::new(format!("tool \"{tool}\" failed because of an error in this host"))
     }
 

@@ -17,7 +17,7 @@ use transom_model::{
     deepseek::{Endpoint, Key, Settings},
     scripted::Script,
 };
-use transom_router::{HostFacts, Images, Router};
+use transom_router::{HostFacts, Images, Router, Unseen};
 
 use crate::{
     doors::{self, Loader},
@@ -77,7 +77,7 @@ impl Default for Extras {
             reasoning_effort: None,
             runtime_context: true,
             background_jobs: true,
-            images: Images::Kept(ImageLimits::default()),
+            images: Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Refused },
             store_form: storage::Form::Database,
             pooled: false,
             pins: Pins::default(),

@@ -127,7 +127,7 @@ pub(crate) fn confinement(
     // Nor is what runs behind a door for shells to change (P-46).
     guard.extend(codecs(manifest).map(|path| environment.absolute(path)));
     // Nor what has a say about them.
-    guard.extend(hooks::files(manifest).map(|path| environment.absolute(path)));
+    guard.extend(hooks::files(manifest, environment));
     Ok(Confinement {
         off: wanted.off || governance == Governance::None,
         required: wanted.required,

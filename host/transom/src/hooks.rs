@@ -1,10 +1,14 @@
 //! The manifest's hooks, in the words of the crates that ask them (`docs/hooks.md`).
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context as _, bail};
+use tokio::sync::watch;
 use transom_config::manifest::{self, Hook, Manifest};
-use transom_harness::permissions::rules::Pattern;
+use transom_harness::permissions::{Mode, rules::Pattern};
 use transom_process::{Spawner, scrub};
 use transom_tools::{HookEvent, HookProgram, ProgramHooks, Registry};
 
@@ -37,6 +41,7 @@ fn program(hook: &Hook, environment: &Environment) -> anyhow::Result<HookProgram
         tool: hook.tool.as_ref().map(Pattern::new),
         program: program.with_context(|| format!("the program of hook `{name}` is no text"))?,
         arguments: hook.arguments.clone(),
+        directory: environment.absolute(&hook.directory),
         timeout: Duration::from_millis(hook.timeout_ms),
     })
 }
@@ -57,23 +62,34 @@ pub(crate) fn file(hook: &Hook) -> Option<&Path> {
     (!is_name).then_some(hook.program.as_path())
 }
 
-/// The files of hooks: what has a say about tools is not theirs to change (P-46).
-pub(crate) fn files(manifest: &Manifest) -> impl Iterator<Item = &Path> {
-    manifest.hooks.iter().filter_map(file)
+/// The files of hooks: what has a say about tools is not theirs to change (P-46). Besides programs these are the files
+/// that arguments name, such as the script of an interpreter; a hook runs where such a name leads to them.
+pub(crate) fn files(
+    manifest: &Manifest,
+    environment: &Environment,
+) -> impl Iterator<Item = PathBuf> {
+    manifest.hooks.iter().flat_map(|hook| {
+        let directory = environment.absolute(&hook.directory);
+        let named = hook.arguments.iter().map(move |argument| directory.join(argument));
+        let named = named.filter(|path| path.is_file());
+        file(hook).map(|path| environment.absolute(path)).into_iter().chain(named)
+    })
 }
 
-/// Those who have a say, if there are any. What they get of the environment is what shells get (L-83).
+/// Those who have a say, if there are any. What they get of the environment is what shells get (L-83), and what holds
+/// them back is what holds back shells of new sessions (P-38).
 pub(crate) fn hooks(
     manifest: &Manifest,
     environment: &Environment,
     registry: &Registry,
     spawner: &Spawner,
+    held: (Mode, watch::Receiver<bool>),
 ) -> anyhow::Result<Option<ProgramHooks>> {
     let programs = programs(manifest, environment)?;
     if programs.is_empty() {
         return Ok(None);
     }
     let scrubbed = scrub(&environment.variables, &manifest.tools.keep_environment, &[]);
-    let hooks = ProgramHooks::new(registry.clone(), spawner.clone(), scrubbed.variables, programs);
-    Ok(Some(hooks))
+    let (registry, spawner) = (registry.clone(), spawner.clone());
+    Ok(Some(ProgramHooks::new(registry, spawner, scrubbed.variables, held, programs)))
 }

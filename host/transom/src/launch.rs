@@ -18,7 +18,7 @@ use transom_config::{
     },
 };
 use transom_harness::image::ImageLimits;
-use transom_router::Images;
+use transom_router::{Images, Unseen};
 
 use crate::{
     deployment::{self, Extras},
@@ -152,7 +152,8 @@ fn governance(launch: &Launch) -> Governance {
 /// they came, as the runtime that it was written for, and a profile refuses them (S-58).
 fn images(launch: &Launch) -> Images {
     match (launch.attachments, governance(launch)) {
-        (true, _) => Images::Kept(ImageLimits::default()),
+        // The runtimes whose compositions these are take every image, whatever the model (S-58).
+        (true, _) => Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Admitted },
         (false, Governance::None) => Images::AsTheyCame,
         (false, Governance::Full) => Images::Refused,
     }

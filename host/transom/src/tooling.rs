@@ -13,6 +13,7 @@ use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
 use transom_harness::{
+    permissions::Mode,
     ports::{Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools},
     subagents::Toolset,
 };
@@ -59,6 +60,8 @@ struct Held {
 /// What a reload may change of the tools.
 pub(crate) struct Settings {
     permissions: Permissions,
+    /// What holds back hooks.
+    mode: Mode,
     jobs: JobLimits,
     /// Where anything confines, it is found out again what does (P-58).
     confinement: Option<(Confinement, Launcher)>,
@@ -116,10 +119,12 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
-        let hooks = hooks::hooks(manifest, environment, &registry, &spawner)?;
         let held = Held { confinement: confinement.clone(), report: None, turn: 0, answered: 0 };
         let held = Arc::new(Mutex::new(held));
         let (found, ready) = watch::channel(governance == Governance::None);
+        let mode = governance::agents(manifest, governance).defaults.mode;
+        let known = (mode, ready.clone());
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner, known)?;
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
             // Peers are answered meanwhile; the first call waits.
@@ -161,6 +166,7 @@ impl Tooling {
         };
         Ok(Settings {
             permissions: governance::calls(manifest, governance)?,
+            mode: governance::agents(manifest, governance).defaults.mode,
             jobs: governance::jobs(manifest)?,
             confinement,
         })
@@ -168,7 +174,10 @@ impl Tooling {
 
     /// Goes by other settings, from the next call on.
     pub(crate) async fn apply(&self, settings: Settings) {
-        let Settings { permissions, jobs, confinement } = settings;
+        let Settings { permissions, mode, jobs, confinement } = settings;
+        if let Some(hooks) = &self.hooks {
+            hooks.set_mode(mode);
+        }
         let registry = &self.tools.registry;
         registry.set_permissions(permissions);
         registry.set_job_limits(jobs);
@@ -332,8 +341,12 @@ impl Tools for Guarded {
         self.registry.specs_for(asker)
     }
 
-    fn specs_need_disk(&self) -> bool {
-        self.registry.specs_need_disk()
+    fn specs_need_disk(&self, session: &SessionId) -> bool {
+        self.registry.specs_need_disk(session)
+    }
+
+    fn note(&self, session: &SessionId, images: bool) {
+        self.registry.note(session, images);
     }
 
     fn is_parallel(&self, session: &SessionId, name: &str, arguments: &str) -> bool {

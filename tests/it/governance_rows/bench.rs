@@ -161,6 +161,11 @@ impl Site {
 pub(super) struct Confiner(Value);
 
 impl Confiner {
+    /// Whether commands can be confined at all.
+    pub(super) fn confines(&self) -> bool {
+        self.0["enforcement"] != "none"
+    }
+
     pub(super) fn has_mounts(&self) -> bool {
         self.0["mounts"] == true
     }

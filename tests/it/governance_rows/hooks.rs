@@ -1,11 +1,21 @@
 //! Hooks of the operator's, as they are run by the real program (`docs/hooks.md`): what they may narrow, what becomes of
 //! those that fail, and that nothing of them outlives its turn. And what becomes of an answer that is cut (L-48).
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Instant};
+use std::{
+    fs::{self, File},
+    io::{BufRead as _, BufReader},
+    os::unix::fs::PermissionsExt as _,
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+};
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::{Value, json};
 
-use super::bench::{Answer, Site, Turn, bash, on, word};
+use super::{
+    bench::{Answer, Site, Turn, bash, on, word},
+    presets::POLICY,
+};
 use crate::support::wire::PATIENCE;
 
 /// A hook that is this script of `bash`, with further keys of its table.
@@ -98,11 +108,12 @@ fn a_hook_narrows_what_the_rules_allow_and_never_widens_it() {
 /// L-55, L-58, L-59: hooks see the value, which no log has, and what they replace is all that anybody is shown.
 #[test]
 fn a_reviewed_result_is_what_its_hook_has_left_of_it() {
-    let keep = "cat >>../reviewed; ";
+    let keep = "cat >>cwd/reviewed; ";
     let answer =
         json!({"decision": "replace-content", "content": "[hidden]", "contexts": ["ask for it"]});
     let site = hook(Site::new(), "hide", "post-execute", "", &format!("{keep}echo '{answer}'"));
-    let site = hook(site, "watch", "result", "", "cat >>../watched; echo >>../watched.done");
+    let site = hook(site, "watch", "result", "", "exec 3>cwd/over; cat >>cwd/watched");
+    let mut over = listen(&site, "over");
     let mut host = site.start();
     host.open("main");
     let turn = host.turn("main", "echo secret; exit 3");
@@ -110,7 +121,7 @@ fn a_reviewed_result_is_what_its_hook_has_left_of_it() {
     let told = turn.events("user/message");
     let context = told.iter().find(|event| event["data"]["source"]["plugin"] == "hook:hide");
     assert_eq!(context.expect("a context")["data"]["content"][0]["text"], "ask for it");
-    let read = |name: &str| fs::read_to_string(site.root().join(name)).expect(name);
+    let read = |name: &str| fs::read_to_string(site.cwd.join(name)).expect(name);
     let reviewed: Value = serde_json::from_str(&read("reviewed")).expect("one document");
     let value = &reviewed["result"]["value"];
     assert_eq!((&value["stdout"]["text"], &value["exitCode"]), (&json!("secret\n"), &json!(3)));
@@ -120,7 +131,7 @@ fn a_reviewed_result_is_what_its_hook_has_left_of_it() {
             (&json!("workspace-write"), &json!(false))
         );
     }
-    until(|| site.root().join("watched.done").exists());
+    assert_eq!(over.next(), None, "it has ended");
     let watched: Value = serde_json::from_str(&read("watched")).expect("one document");
     assert_eq!(
         watched["result"],
@@ -196,25 +207,20 @@ fn a_hook_that_fails_lets_nothing_pass() {
 /// A cancel waits for no hook, and nothing of one is left.
 #[test]
 fn a_cancelled_hook_ends_with_all_it_has_started() {
-    let script = "trap '' TERM; sleep 600 & echo $! >../child; echo $$ >../self; wait";
+    // Both of its processes hold the pipe.
+    let script = "exec 3>cwd/alive; trap '' TERM; sleep 600 & echo begun >&3; wait";
     for event in ["pre-step", "pre-execute", "post-execute", "turn-stopping"] {
         let site = hook(Site::new(), "hangs", event, "timeout-ms = 600000", script);
+        let mut alive = listen(&site, "alive");
         let mut host = site.start();
         host.open("main");
         host.prompt("main", "echo ran");
-        let number = |name: &str| {
-            let path = site.root().join(name);
-            until(|| fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')));
-            fs::read_to_string(&path).expect("a number").trim().to_owned()
-        };
-        let processes = [number("self"), number("child")];
+        assert_eq!(alive.next().as_deref(), Some("begun"));
         host.call("session/cancel", "main", &json!({"inbox": "clear"}));
         let log = host.log("main");
         let reason = &log[log.len() - 1]["data"]["reason"]["kind"];
         assert_eq!(reason, "aborted", "{event}: at once");
-        for process in processes {
-            until(|| !is_running(&process));
-        }
+        assert_eq!(alive.next(), None, "{event}");
         host.stop();
     }
 }
@@ -227,13 +233,13 @@ fn a_hook_gets_the_environment_of_shells() {
         "look",
         "pre-step",
         "",
-        "env >../environment; echo '{\"decision\":\"proceed\"}'",
+        "env >cwd/environment; echo '{\"decision\":\"proceed\"}'",
     );
     let mut host = site.start();
     host.open("main");
     host.turn("main", "true");
     host.stop();
-    let environment = fs::read_to_string(site.root().join("environment")).expect("it ran");
+    let environment = fs::read_to_string(site.cwd.join("environment")).expect("it ran");
     assert!(
         environment.contains("PLAIN=def") && !environment.contains("MY_TOKEN"),
         "{environment}"
@@ -243,18 +249,48 @@ fn a_hook_gets_the_environment_of_shells() {
 /// P-46: what has a say about commands is not theirs to change.
 #[test]
 fn a_confined_command_cannot_change_a_hook() {
-    let site = Site::new();
-    let path = site.cwd.join("gate");
-    fs::write(&path, "#!/bin/bash\necho '{\"decision\":\"allow\"}'\n").expect("a script");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its own file");
-    let site = site
-        .tables("[[hook]]\nname = \"gate\"\nevent = \"pre-execute\"\ncommand = [\"./cwd/gate\"]\n");
-    let before = fs::read(&path).expect("it is there");
-    let mut host = site.start();
-    host.open("main");
-    let outcome = host.shell("main", "echo x > gate; rm -f gate; echo tried");
-    host.stop();
-    assert_eq!(fs::read(&path).expect("it is still there"), before, "{outcome:?}");
+    // Also where it is an argument: the file of an interpreter.
+    for command in [r#"["./cwd/gate"]"#, r#"["bash", "cwd/gate"]"#] {
+        let site = Site::new();
+        let path = site.cwd.join("gate");
+        fs::write(&path, "#!/bin/bash\necho '{\"decision\":\"allow\"}'\n").expect("a script");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("its own file");
+        let site = site.tables(&format!(
+            "[[hook]]\nname = \"gate\"\nevent = \"pre-execute\"\ncommand = {command}\n"
+        ));
+        let before = fs::read(&path).expect("it is there");
+        let mut host = site.start();
+        host.open("main");
+        let outcome = host.shell("main", "echo x > gate; rm -f gate; echo tried");
+        host.stop();
+        assert_eq!(fs::read(&path).expect("it is still there"), before, "{command}: {outcome:?}");
+    }
+}
+
+/// P-5, P-38: what a session's directory holds is no program of the operator's, and what a session may do is not what
+/// its hooks may.
+#[test]
+fn a_hook_is_held_by_the_mode_of_new_sessions_in_the_directory_of_the_manifest() {
+    for (preset, is_held) in [("workspace-write", true), ("danger-full-access", false)] {
+        let site = Site::new().door_policy(POLICY).tables(&format!(
+            "[permissions]\npreset = \"{preset}\"\nceiling = \"danger-full-access\"\n"
+        ));
+        let script = "cat >/dev/null; echo x >outside/made; echo x >cwd/made; . ./answer";
+        let site = hook(site, "look", "pre-execute", "", script);
+        let answer = "echo '{\"decision\":\"allow\"}'";
+        fs::write(site.root().join("answer"), answer).expect("the operator's");
+        fs::write(site.cwd.join("answer"), answer.replace("allow", "deny")).expect("the model's");
+        let confines = site.confiner().confines();
+        let mut host = site.start();
+        host.open("main");
+        // Whatever the session may do.
+        host.call("session/permissions", "main", &json!({"set": "danger-full-access"}));
+        host.turn("main", "echo ran").result().went_well();
+        host.stop();
+        assert!(site.cwd.join("made").exists());
+        let is_made = site.outside.join("made").exists();
+        assert_eq!(is_made, !(is_held && confines), "{preset}");
+    }
 }
 
 #[test]
@@ -309,16 +345,31 @@ fn without_hooks_there_is_no_word_of_them() {
     host.stop();
 }
 
-fn until(holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "it does not happen");
-        std::thread::yield_now();
-    }
+/// What hooks write to a pipe with a name, and the end of the last that could.
+struct Heard(mpsc::Receiver<String>);
+
+/// Makes a pipe in the session's directory and listens to it.
+fn listen(site: &Site, name: &str) -> Heard {
+    let path = site.cwd.join(name);
+    mkfifo(&path, Mode::S_IRWXU).expect("a fifo");
+    let (sender, lines) = mpsc::sync_channel(16);
+    thread::spawn(move || {
+        let fifo = File::open(path).expect("a pipe");
+        for line in BufReader::new(fifo).lines().map_while(Result::ok) {
+            // A test that has failed does not listen.
+            let _ = sender.send(line);
+        }
+    });
+    Heard(lines)
 }
 
-/// Whether a process is there and not dead.
-fn is_running(process: &str) -> bool {
-    let line = Path::new("/proc").join(process).join("cmdline");
-    fs::read(line).is_ok_and(|line| !line.is_empty())
+impl Heard {
+    /// The next line; `None` once nobody is left who could write one.
+    fn next(&mut self) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("it does not happen"),
+        }
+    }
 }

@@ -15,7 +15,7 @@ use crate::support::{
 const PINNED: [&str; 3] = ["permission/preset", "sandbox/mode", "approval/policy"];
 
 /// A policy of its own for the door, because that of the built-in one leaves `session/permissions` out (P-35).
-const POLICY: &str = "[frames]\nallow = [\"session/*\", \"events/*\", \"ask/*\"]\n";
+pub(super) const POLICY: &str = "[frames]\nallow = [\"session/*\", \"events/*\", \"ask/*\"]\n";
 
 /// Launch form B.
 fn form_b(place: &Place, model: &ModelServer) -> Launch {

@@ -1,6 +1,8 @@
 //! Children that outlive their task, against the real binary (L-67, L-72, P-80): further messages, the notice to an
 //! idle and to a running parent, interrupts, reports, strangers, a host that dies, and kinds of children.
 
+use std::cell::Cell;
+
 use serde_json::{Value, json};
 use transom_harness::{audit::audit, header::Header};
 
@@ -190,6 +192,16 @@ fn an_interrupt_keeps_the_inbox_and_strangers_are_refused() {
     assert_eq!(reason(&own), json!({"kind": "aborted", "reason": {"kind": "parent"}}));
     let canceled = of_kind(&own, "agent/inbox/spliced").into_iter();
     assert_eq!(canceled.filter(|event| event["data"]["outcome"] == "canceled").count(), 0);
+    // P-80: what waits there wakes nobody, so the child has come to rest. Its parent hears of that in this turn or the next.
+    let told = Cell::new(false);
+    stage.peer.first(|frame| {
+        let source = &frame["body"]["data"]["source"]["kind"];
+        let hears = frame["body"]["type"] == "user/message" && source == "subagent-settled";
+        told.set(told.get() || (frame["session"] == "main" && hears));
+        told.get() && frame["session"] == "main" && frame["body"]["status"] == "idle"
+    });
+    let notices = from(&stage.peer.events("main"), "subagent-settled");
+    assert_eq!(texts(&notices[0])[0], format!("subagent {child} was stopped."));
     assert_eq!(results(&stage.turn("list"))[0].1, format!("{child} idle — Child task"));
 
     // What waited is taken up with the next message.

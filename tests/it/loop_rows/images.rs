@@ -139,15 +139,23 @@ fn images_that_are_none_are_refused_before_anything_is_logged() {
     assert_eq!(look(&mut stage, 1, json!([{ "type": "text", "text": "nothing" }])), "[]");
 }
 
-/// L-90: a model without images gets none, and the turn says so.
+/// B-124: what a model cannot be shown is refused first of all, and leaves no trace.
 #[test]
-fn a_model_that_takes_no_images_fails_the_turn() {
+fn a_prompt_with_an_image_is_refused_where_the_model_takes_none() {
     let mut stage = Setting::scripted(json!([{ "answer": [{ "text": "well" }] }])).ready();
-    let id = stage.peer.ask("session/prompt", "main", json!({ "content": [upload()] }));
-    stage.peer.reply(&id);
-    stage.peer.idle("main", 1);
-    let error = reason(&stage.peer.events("main"));
-    assert_eq!(error["error"]["code"], "UNSUPPORTED_CONTENT", "{error}");
+    let mut broken = upload();
+    broken["data"] = "!".into();
+    for content in [json!([upload()]), json!([broken]), json!([stored()])] {
+        let refusal = stage.peer.refusal("session/prompt", "main", json!({ "content": content }));
+        assert_eq!(refusal["code"], "attachment-error", "{refusal}");
+        assert_eq!(
+            refusal["details"],
+            json!({ "reason": "MODEL_DOES_NOT_SUPPORT_IMAGES" }),
+            "{content}"
+        );
+    }
+    assert_eq!(of_kind(&stage.log("main"), "agent/inbox/spliced").len(), 0);
+    assert_eq!(look(&mut stage, 1, json!([{ "type": "text", "text": "words" }])), "well");
 }
 
 /// L-101, L-57: a picture in a file is shown by its reference, and only to a model that takes images.
@@ -226,6 +234,12 @@ fn an_image_of_the_sdk_wire_is_logged_as_it_was_recorded() {
             "code": "UNSUPPORTED_CONTENT",
         })
     );
+    // L-90 fails the turn that brings the image, and no other.
+    client.turn("main", "PROMPT: PLAIN words");
+    assert_eq!(reason(&client.events("main")), json!({ "kind": "completed" }));
+    let asked = model.requests().pop().expect("a request").text;
+    assert!(asked.contains("[an image was left out here: this model takes no images]"), "{asked}");
+
     let kept = place.home.join("sessions/.attachments").join(&ID["sha256:".len()..]);
     assert_eq!(fs::read(kept).expect("the bytes").len(), 70);
 

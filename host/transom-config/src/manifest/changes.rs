@@ -524,10 +524,13 @@ fn rule(rule: &PermissionRule) -> String {
 /// Every hook.
 fn of_hooks(hooks: &[Hook]) -> Option<String> {
     let hook = |hook: &Hook| {
-        let Hook { name, event, tool, program, arguments, timeout_ms } = hook;
+        let Hook { name, event, tool, program, arguments, directory, timeout_ms } = hook;
         let tool = tool.as_ref().map(|tool| format!(" of {tool}")).unwrap_or_default();
-        let (event, program) = (event.as_str(), program.display());
-        format!("{name} at {event}{tool}: {program} {} within {timeout_ms}ms", json!(arguments))
+        let (event, program, arguments) = (event.as_str(), program.display(), json!(arguments));
+        let directory = directory.display();
+        format!(
+            "{name} at {event}{tool}: {program} {arguments} in {directory:?} within {timeout_ms}ms"
+        )
     };
     (!hooks.is_empty()).then(|| hooks.iter().map(hook).collect::<Vec<_>>().join("; "))
 }

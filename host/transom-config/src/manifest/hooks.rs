@@ -80,6 +80,8 @@ pub struct Hook {
     pub program: PathBuf,
     /// What it is started with.
     pub arguments: Vec<String>,
+    /// Where it runs: the directory of the file that names it, which may be relative.
+    pub directory: PathBuf,
     /// How long one answer may take, in milliseconds.
     pub timeout_ms: u64,
 }
@@ -135,7 +137,8 @@ fn hook(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<(Hook, usize)> {
     let command = table.get("command").and_then(|node| command(reader, node));
     let timeout_ms = reader.count(table, "timeout-ms").unwrap_or(HOOK_TIMEOUT_MS);
     let (program, arguments) = command?;
-    Some((Hook { name: name?, event: event?, tool, program, arguments, timeout_ms }, at))
+    let directory = reader.sources.directory(at).to_owned();
+    Some((Hook { name: name?, event: event?, tool, program, arguments, directory, timeout_ms }, at))
 }
 
 fn name(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<String> {

@@ -6,12 +6,13 @@ use std::borrow::Cow;
 use serde_json::Value;
 use transom_frame::SessionId;
 
-use super::{Agent, Effect};
+use super::{Agent, Effect, InboxFate};
 use crate::{
     block::Block,
-    event::{Data, SubagentMode, Target},
+    event::{Data, SubagentMode, Target, TurnEnd},
     message::Source,
-    subagents::{Catalogued, Descriptor},
+    ports::Route,
+    subagents::{Catalogued, Descriptor, ToolFilter},
     system_prompt::{PromptSection, Text},
 };
 
@@ -29,6 +30,27 @@ impl Agent {
         self.descriptor().is_some_and(|descriptor| descriptor.mode == SubagentMode::Continuable)
     }
 
+    /// Goes on with `route`, where the log of a delegated session does not name another: what it was served with last is
+    /// its own, whatever its parent asks for by now (L-67).
+    pub fn keep_own_route(&mut self, route: Route) {
+        self.route = route;
+        let Some((provider, model, _)) = &self.log.request_context else { return };
+        self.route = Route {
+            provider: Some(provider.clone()),
+            model: Some(model.clone()),
+            max_tokens: self.log.max_tokens,
+            reasoning_effort: None,
+        };
+        self.keep_effort();
+    }
+
+    /// The filters that tools of the host have to pass for the session, also after it was opened by itself, and in a fork
+    /// of it (L-67).
+    pub fn tool_filters(&self) -> Vec<ToolFilter> {
+        let own = self.undescribed.iter().flat_map(Descriptor::filters);
+        self.log.tool_filters.iter().chain(own).cloned().collect()
+    }
+
     /// Tells a delegated session what its last words must be.
     pub fn expect_output(&mut self, schema: Option<Value>) {
         self.output_schema = schema;
@@ -44,9 +66,22 @@ impl Agent {
         }
     }
 
-    /// Whether nothing of its own is to be awaited from the session: no turn, no message, no job.
+    /// Whether the session has stopped, and nothing of its own will wake it by itself (P-80). What waits in its inbox wakes
+    /// nobody (L-27, L-33), and the end of a job only where it may (P-77). A turn that has failed, or was blocked, is an end
+    /// whatever may follow.
     pub fn is_at_rest(&self) -> bool {
-        !self.is_running() && self.inbox.is_empty() && !self.has_running_jobs()
+        !self.is_running() && (self.has_failed() || !self.a_job_will_wake())
+    }
+
+    /// Whether its last turn has come to an end of which its parent hears at once, whoever still works below it.
+    pub fn has_failed(&self) -> bool {
+        self.failure.is_some()
+            || matches!(self.last_end, Some(TurnEnd::Error { .. } | TurnEnd::Blocked))
+    }
+
+    /// From here on a disposal leaves what waits in the inbox for the next life.
+    pub fn keep_inbox(&mut self) {
+        self.inbox_fate = InboxFate::Keep;
     }
 
     /// Whether the session takes messages at all: it is not going away, and its log can be written.
@@ -105,8 +140,10 @@ impl Agent {
             agent_model: descriptor.agent_model.as_deref(),
             persona: descriptor.persona.as_deref(),
             tool_filter: descriptor.tool_filter.as_ref(),
+            inherited_tool_filters: &descriptor.inherited_tool_filters,
         };
         out.push(Effect::Append(self.log.append(now, &data)));
+        self.log.filter_tools(&descriptor);
         self.log.descriptor = Some(descriptor);
     }
 

@@ -147,7 +147,8 @@ pub enum Effect {
         /// From now, in milliseconds.
         after_ms: u64,
     },
-    /// The agent is gone; nothing follows.
+    /// The agent is gone: it asks for nothing more, and takes nothing. Only words that are left for its next life may
+    /// still be appended, until its log is closed (P-80).
     Disposed,
 }
 

@@ -29,6 +29,7 @@ impl Agent {
         HookAsk {
             session: self.id().clone(),
             cwd: self.cwd.clone(),
+            root: self.root.clone(),
             mode: self.access().mode,
             turn: turn.turn,
             step,
@@ -343,7 +344,10 @@ impl Call {
     }
 }
 
-/// A result that nobody has reviewed when its turn is cancelled is shown to nobody.
+/// A success that nobody has reviewed when its turn is cancelled is shown to nobody; a failure keeps its text (L-49).
 pub(super) fn unreviewed(outcome: ToolOutcome) -> ToolOutcome {
-    ToolOutcome { job: outcome.job, ..aborted() }
+    match outcome.is_error {
+        true => outcome,
+        false => ToolOutcome { job: outcome.job, ..aborted() },
+    }
 }

@@ -108,7 +108,7 @@ impl Agent {
     fn tell_of_end(&mut self, out: &mut Vec<Effect>, now: u64, job: &JobRecord) {
         let (text, source) = notice(job);
         let message = self.told(vec![Block::text(text)], source);
-        let wakes = !self.is_running() && self.wakes > 0 && !self.config.quiet_jobs;
+        let wakes = !self.is_running() && self.jobs_may_wake();
         let delivery = if wakes { Delivery::Followup } else { Delivery::Inject };
         if wakes {
             // First: a turn that claims a person's message refills them.
@@ -122,8 +122,17 @@ impl Agent {
         self.wakes = WAKES;
     }
 
+    fn jobs_may_wake(&self) -> bool {
+        self.wakes > 0 && !self.config.quiet_jobs
+    }
+
+    /// Whether a job runs whose end will wake the session.
+    pub(super) fn a_job_will_wake(&self) -> bool {
+        self.jobs_may_wake() && self.has_running_jobs()
+    }
+
     /// Whether a job still has to end before the session can leave.
-    pub(super) fn has_running_jobs(&self) -> bool {
+    pub fn has_running_jobs(&self) -> bool {
         self.log.jobs.iter().any(|job| !job.status.is_end())
     }
 

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
+use transom_frame::MessageId;
+
 use super::{
     Agent, Effect, Partial, Token,
     calls::Calls,
     turn::{At, Next, StepEnd, Turn},
+    unanswered::answered,
 };
 use crate::{
     block::Block,
     chunk::{Assembler, Chunk, Finish, LlmFailure},
     event::{AdapterDefaults, Data, HeaderReason, RequestConfig, RequestHeader, TitleSource},
     hooks::Context,
+    image::without_images,
     message::{Message, Role, Source},
     ports::{ModelRequest, Served, ToolSpec},
     retry::{self, Again},
@@ -61,7 +65,6 @@ impl Agent {
         Ready { messages, served, system, tools }: Ready,
         contexts: Vec<Context>,
     ) -> Next {
-        self.describe_once(out, now);
         turn.step += 1;
         let Turn { turn: number, step, .. } = turn;
         out.push(Effect::Append(self.log.append(now, &Data::StepStart { turn: number, step })));
@@ -162,12 +165,25 @@ impl Agent {
             session: self.id().clone(),
             served: attempt.served.clone(),
             system: attempt.system.clone(),
-            messages: self.log.history(),
+            messages: answered(self.shown(&attempt.served, &turn.claimed)),
             tools: Arc::clone(&attempt.tools),
         };
         out.push(Effect::CallModel { token: attempt.token, request });
         turn.at = At::Calling(attempt);
         Next::Wait(turn)
+    }
+
+    /// The conversation as this model can be shown it. With one that takes no images, what the turn itself has claimed
+    /// stays as it is, so that the provider says what it thinks of it (L-90). Earlier images are left out: they would
+    /// fail every turn from then on.
+    fn shown(&self, served: &Served, claimed: &[MessageId]) -> Vec<Arc<Message>> {
+        let mut messages = self.log.history();
+        if !served.images {
+            for message in messages.iter_mut().filter(|message| !claimed.contains(&message.id)) {
+                *message = without_images(message);
+            }
+        }
+        messages
     }
 
     pub(super) fn chunk(

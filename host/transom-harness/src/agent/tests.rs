@@ -10,6 +10,7 @@ mod order;
 mod permissions;
 mod property;
 mod queue;
+mod sight;
 mod tools;
 
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::{
     header::Header,
     hooks::{HookAnswer, HookAsk, HookReport, Verdict},
     message::Source,
-    ports::{Judgement, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
+    ports::{Judgement, ModelRequest, RetryPolicy, Route, Served, ToolCall, ToolOutcome, ToolSpec},
 };
 
 /// An agent and everything it has answered, with what it still waits for.
@@ -43,6 +44,8 @@ pub(super) struct Play {
     pub(super) texts: Vec<Arc<str>>,
     pub(super) assembling: Vec<Token>,
     pub(super) calling: Vec<Token>,
+    /// What models were asked.
+    pub(super) requests: Vec<ModelRequest>,
     pub(super) planning: Vec<(Token, usize)>,
     /// Calls that are to be judged; each may begin at once unless `strict`.
     pub(super) judging: Vec<(Token, ToolCall)>,
@@ -87,6 +90,7 @@ impl Play {
             texts: Vec::new(),
             assembling: Vec::new(),
             calling: Vec::new(),
+            requests: Vec::new(),
             planning: Vec::new(),
             judging: Vec::new(),
             strict: false,
@@ -100,7 +104,7 @@ impl Play {
         }
     }
 
-    fn act<T>(&mut self, act: impl FnOnce(&mut Agent, &mut Vec<Effect>, u64) -> T) -> T {
+    pub(super) fn act<T>(&mut self, act: impl FnOnce(&mut Agent, &mut Vec<Effect>, u64) -> T) -> T {
         self.now += 1;
         let mut effects = Vec::new();
         let result = act(&mut self.agent, &mut effects, self.now);
@@ -142,7 +146,10 @@ impl Play {
                 Live::Queue => return,
             }),
             Effect::Assemble { token, .. } => self.assembling.push(token),
-            Effect::CallModel { token, .. } => self.calling.push(token),
+            Effect::CallModel { token, request } => {
+                self.calling.push(token);
+                self.requests.push(request);
+            }
             Effect::StopModel(token) | Effect::StopTool(token) => self.stopped.push(token),
             Effect::PlanCalls { token, calls } => self.planning.push((token, calls.len())),
             Effect::Judge { token, call } => self.judging.push((token, call)),

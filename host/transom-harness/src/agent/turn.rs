@@ -126,6 +126,8 @@ impl Agent {
         let mut claimed = Vec::new();
         let mut messages = self.claim(out, now, turn, Target::NextStep, usize::MAX, &mut claimed);
         messages.extend(self.claim(out, now, turn, Target::NextTurn, 1, &mut claimed));
+        // Here, and not with the first step: there may never be one, and whoever goes on with the log has to know.
+        self.describe_once(out, now);
         let turn = Turn {
             turn,
             step: 0,

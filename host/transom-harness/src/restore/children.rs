@@ -19,6 +19,8 @@ struct Described {
     agent_model: Option<String>,
     persona: Option<String>,
     tool_filter: Option<ToolFilter>,
+    #[serde(default)]
+    inherited_tool_filters: Vec<ToolFilter>,
 }
 
 #[derive(Deserialize)]
@@ -32,12 +34,13 @@ struct Child {
 
 impl Restored {
     pub(super) fn described(&mut self, envelope: &Envelope<'_>) -> Result<(), RestoreError> {
-        // A fork of a delegated session is not delegated.
-        if self.log.header().origin != Some(Origin::Subagent) {
+        let header = self.log.header();
+        let delegated = header.origin == Some(Origin::Subagent);
+        if !delegated && envelope.seq >= header.seed_length.unwrap_or_default() {
             return Ok(());
         }
         let own: Described = read(envelope)?;
-        self.log.descriptor = Some(Descriptor {
+        let own = Descriptor {
             mode: own.mode,
             provider: own.provider,
             label: own.label,
@@ -45,7 +48,11 @@ impl Restored {
             agent_model: own.agent_model,
             persona: own.persona,
             tool_filter: own.tool_filter,
-        });
+            inherited_tool_filters: own.inherited_tool_filters,
+        };
+        self.log.filter_tools(&own);
+        // A fork of a delegated session is not delegated, but has no more tools than that.
+        self.log.descriptor = Some(own).filter(|_| delegated);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Capabilities, Nature, ToolFilter, settled};
+use super::{Capabilities, Nature, ToolFilter, WORDS_BYTES_MAX, settled};
 use crate::block::Block;
 
 #[test]
@@ -82,4 +82,26 @@ fn p80_the_notice_names_the_child_says_how_it_ended_and_what_it_said() {
     let (source, _) = settled(&"k".into(), &"x".repeat(500), "completed", &[]);
     let summary = serde_json::to_value(source).unwrap()["summary"].as_str().unwrap().to_owned();
     assert_eq!(summary.chars().count(), 120);
+}
+
+#[test]
+fn what_a_parent_is_told_of_last_words_has_a_bound() {
+    let told = |output: &[Block]| {
+        let (_, content) = settled(&"k".into(), "look", "completed", output);
+        content
+            .into_iter()
+            .skip(2)
+            .map(|block| match block {
+                Block::Text { text } => text,
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<_>>()
+    };
+    let full = "x".repeat(WORDS_BYTES_MAX);
+    assert_eq!(told(&[Block::text(&*full)]), [&*full]);
+    // One byte before the bound, a character of two.
+    let long = format!("{}é", &full[1..]);
+    let marker = |bytes: u32| format!("[last words cut here: {bytes} more bytes were left out]");
+    assert_eq!(told(&[Block::text(long), Block::text("yz")]), [&full[1..], &marker(4)]);
+    assert_eq!(told(&[Block::text(&*full), Block::text("yz")]), [&*full, &marker(2)]);
 }

@@ -305,8 +305,11 @@ pub(super) const DESCRIPTOR: &[Part] = &[
     May("agentProvider", &WORD),
     May("agentModel", &WORD),
     May("persona", &TEXT),
-    May("toolFilter", &Record(&[May("allow", &WORDS), May("deny", &WORDS)])),
+    May("toolFilter", &FILTER),
+    May("inheritedToolFilters", &List(&FILTER)),
 ];
+
+static FILTER: Shape = Record(&[May("allow", &WORDS), May("deny", &WORDS)]);
 
 /// A result answers the call that its source names, in the only block of its message (L-13).
 pub(super) fn one_result(data: &Members<'_>) -> Result<(), String> {

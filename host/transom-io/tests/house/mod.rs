@@ -17,9 +17,14 @@ use tokio::{
     sync::watch,
     task::JoinHandle,
 };
+use transom_frame::SessionId;
 use transom_harness::{
     agent::AgentConfig,
-    ports::{ToolOutcome, ToolSpec},
+    image::ImageLimits,
+    ports::{
+        Append, Asker, Attachment, Attachments, Page, Store, StoreError, StoredSession,
+        ToolOutcome, ToolSpec,
+    },
 };
 use transom_io::{
     Core, Host, OpenDoor, Ports,
@@ -27,9 +32,9 @@ use transom_io::{
     unix::Socket,
 };
 use transom_model::{Providers, Scripted, scripted::Script};
-use transom_router::{HostFacts, Reach, Router};
+use transom_router::{HostFacts, Images, Reach, Router, Unseen};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{Call, Options, Registry, Running, Tool};
+use transom_tools::{Addition, Call, Options, Output, Registry, Running, Tool};
 
 /// Longest wait for anything; nothing here takes a tenth of it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -83,6 +88,7 @@ pub(crate) fn start(directory: &Path, script: &str, pages_max: Option<u32>) -> H
         doors: vec!["frames".to_owned()],
         route: transom_harness::ports::Route::default(),
         sessions_max: 100,
+        images: Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Refused },
         ..HostFacts::default()
     };
     let router = Router::new(facts, AgentConfig::default(), [1; 32]);
@@ -100,32 +106,94 @@ pub(crate) fn start(directory: &Path, script: &str, pages_max: Option<u32>) -> H
         directory,
     ));
     let tools = tools.unwrap();
-    tools.register(Arc::new(Odd)).unwrap();
+    for name in ["odd", "loud", "blind"] {
+        tools.register(Arc::new(Odd(name))).unwrap();
+    }
     let ports = Ports {
         door_models: HashMap::new(),
         models: Arc::new(models),
         tools: Arc::new(tools),
-        store: Arc::new(store.unwrap()),
+        store: Arc::new(Frail(store.unwrap())),
     };
     tokio::spawn(Core::new(host.clone(), inbox, router, ports).run());
     host
 }
 
-/// A tool that cannot say whether its calls may overlap.
-struct Odd;
+/// A tool with a bug: `odd` cannot say whether its calls may overlap, `loud` spoils what it has made, and `blind` cannot
+/// be described to a session of that name.
+struct Odd(&'static str);
 
 impl Tool for Odd {
     fn spec(&self) -> ToolSpec {
         let parameters = json!({ "type": "object" });
-        ToolSpec { name: "odd".to_owned(), description: String::new(), parameters }
+        ToolSpec { name: self.0.to_owned(), description: String::new(), parameters }
     }
 
-    fn is_parallel(&self, _arguments: &serde_json::Map<String, Value>) -> bool {
-        panic!("a bug in a predicate")
+    fn output(&self) -> Output {
+        match self.0 {
+            "loud" => Output::text().finalised(|_| panic!("a bug in a last touch")),
+            _ => Output::text(),
+        }
+    }
+
+    fn addition(&self) -> Option<Addition> {
+        let describe = |asker: &Asker| {
+            assert_ne!(asker.session.as_str(), "blind", "a bug in a description");
+            None
+        };
+        (self.0 == "blind").then(|| Arc::new(describe) as Addition)
+    }
+
+    fn is_parallel(&self, _call: &serde_json::Map<String, Value>) -> bool {
+        assert_ne!(self.0, "odd", "a bug in a predicate");
+        false
     }
 
     fn run(&self, _call: Call) -> Running {
         Box::pin(async { Ok(ToolOutcome::text("ran")) })
+    }
+}
+
+/// A store with a bug: it cannot keep pictures.
+struct Frail(SqliteStore);
+
+impl Attachments for Frail {
+    fn keep_attachment(&self, _: &[u8], _: Option<&str>) -> Result<String, StoreError> {
+        panic!("a bug in a store")
+    }
+
+    fn attachment(&self, id: &str) -> Result<Option<Attachment>, StoreError> {
+        self.0.attachment(id)
+    }
+}
+
+impl Store for Frail {
+    fn append(&self, events: Vec<Append>) {
+        self.0.append(events);
+    }
+
+    fn find(&self, id: &SessionId) -> Result<Option<StoredSession>, StoreError> {
+        self.0.find(id)
+    }
+
+    fn claim(&self, id: &SessionId) -> Result<bool, StoreError> {
+        self.0.claim(id)
+    }
+
+    fn release(&self, id: &SessionId) {
+        self.0.release(id);
+    }
+
+    fn read(&self, id: &SessionId, page: Page) -> Result<Vec<Arc<str>>, StoreError> {
+        self.0.read(id, page)
+    }
+
+    fn list(&self) -> Result<Vec<StoredSession>, StoreError> {
+        self.0.list()
+    }
+
+    fn close(&self) -> Result<(), StoreError> {
+        self.0.close()
     }
 }
 
@@ -217,4 +285,14 @@ impl Peer {
 /// Whether this says that a session has come to rest.
 pub(crate) fn idle(frame: &Value) -> bool {
     frame["name"] == "session/status" && frame["body"]["status"] == "idle"
+}
+
+/// The events of a kind among these frames.
+pub(crate) fn of_kind<'f>(seen: &'f [Value], kind: &str) -> Vec<&'f Value> {
+    seen.iter().filter(|frame| frame["body"]["type"] == kind).collect()
+}
+
+/// Why the turn among them has ended.
+pub(crate) fn end(seen: &[Value]) -> &Value {
+    &of_kind(seen, "turn/end")[0]["body"]["data"]["reason"]
 }

@@ -1,7 +1,15 @@
 //! Children that outlive their task: further messages, reports, interrupts, the notice of P-80, and every code of
 //! L-72.
 
-use transom_harness::subagents::{ChildCode, ChildOrder, ChildState, ToolFilter};
+mod settling;
+
+use transom_harness::{
+    chunk::LlmFailure,
+    hooks::{HookAnswer, HookPoints, StepVerdict, Verdict},
+    jobs::{JobCause, JobChange, JobKind, JobStatus},
+    ports::StartedJob,
+    subagents::{ChildCode, ChildOrder, ChildState, ToolFilter},
+};
 
 use super::*;
 
@@ -17,6 +25,28 @@ impl House {
         house.call(&[("c", "subagent")]);
         house.commit();
         house
+    }
+
+    /// The same where hooks have let the first step begin.
+    fn parent_with_hooks(config: AgentConfig) -> House {
+        let mut house = House::with(config);
+        house.connect(1, facts(Reach::Owned));
+        house.watch_all(1, "owned", None);
+        house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+        house.prompt("main", "go");
+        house.commit();
+        house.hooked(Verdict::Step(StepVerdict::Proceed { contexts: Vec::new() }));
+        house.commit();
+        house.call(&[("c", "subagent")]);
+        house.commit();
+        house
+    }
+
+    /// Hooks answer what they were asked last.
+    fn hooked(&mut self, verdict: Verdict) {
+        let (session, token) = self.hooks.pop().unwrap();
+        let answer = HookAnswer { verdict, reports: Vec::new() };
+        self.happen(Event::Happened { session, happened: Happened::Hooked(token, answer) });
     }
 
     /// A call of `parent` starts a child that lives on. Gives its id.
@@ -93,24 +123,6 @@ impl House {
         self.order(child, ChildOrder::Report { text: "half way".to_owned() })
     }
 
-    /// Everything of the log is in the store, as a later host would find it.
-    fn keep_stored(&mut self) {
-        let mut ids: Vec<SessionId> = Vec::new();
-        for append in &self.log {
-            if !ids.contains(&append.session) {
-                ids.push(append.session.clone());
-            }
-        }
-        self.stored = ids
-            .into_iter()
-            .map(|id| {
-                let of: Vec<_> = self.log.iter().filter(|append| append.session == id).collect();
-                let header = of[0].header.to_string();
-                StoredSession { id, header, events: of.len() as u64, updated_at: 1 }
-            })
-            .collect();
-    }
-
     /// `main` is closed, with its children, and continued.
     fn continued() -> (House, String) {
         let (mut house, child) = House::keeping();
@@ -126,6 +138,54 @@ impl House {
         house.commit();
         house.told();
         (house, child)
+    }
+
+    /// First sentences of the notices that `main` was given.
+    fn settled(&self) -> Vec<String> {
+        let all = self.spliced("main").into_iter();
+        all.filter(|(_, message)| message["source"]["kind"] == "subagent-settled")
+            .map(|(_, message)| message["content"][0]["text"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The model of a session calls a tool, which starts a job.
+    fn starts_job(&mut self, session: &str, id: &str) {
+        let at = self.calls.iter().rposition(|(of, _)| of.as_str() == session).unwrap();
+        let call = self.calls.remove(at);
+        self.calls.push(call);
+        self.call(&[(id, "bash")]);
+        self.commit();
+        let job = StartedJob {
+            id: id.to_owned(),
+            kind: JobKind::Bash,
+            label: "make".to_owned(),
+            started_at: 1,
+        };
+        self.tool_of(session, ToolOutcome { job: Some(job), ..ToolOutcome::text("started") });
+        self.commit();
+    }
+
+    fn ends_job(&mut self, session: &str, id: &str) {
+        let change = JobChange::Ended {
+            id: id.to_owned(),
+            status: JobStatus::Completed,
+            detail: None,
+            finished_at: 2,
+            cause: JobCause::Producer,
+            reported: false,
+        };
+        self.happen(Event::Happened { session: session.into(), happened: Happened::Job(change) });
+        self.commit();
+    }
+
+    /// The model of a session fails.
+    fn fails(&mut self, session: &str) {
+        let at = self.calls.iter().rposition(|(of, _)| of.as_str() == session).unwrap();
+        let (session, token) = self.calls.remove(at);
+        let reason = Finish::Error { failure: LlmFailure::new("AUTH", "no key") };
+        let happened = Happened::Chunk(token, Chunk::Finish { reason });
+        self.happen(Event::Happened { session, happened });
+        self.commit();
     }
 
     /// Messages of a session's inbox splices: target and kind of source.
@@ -188,78 +248,6 @@ fn l72_a_child_lives_on_and_takes_a_second_message() {
 }
 
 #[test]
-fn p80_a_running_parent_is_told_within_its_turn() {
-    let (mut house, child) = House::keeping();
-    house.says(&child, "done");
-    let (target, message) = house.spliced("main").pop().unwrap();
-    assert_eq!(
-        (target.as_str(), &message["source"]["kind"]),
-        ("next-step", &json!("subagent-settled"))
-    );
-    house.says("main", "well");
-    assert!(!house.told().contains("idle main"), "the turn goes on with the notice (L-32)");
-}
-
-#[test]
-fn p80_a_parent_that_goes_away_finds_the_notice_when_it_comes_back() {
-    let (mut house, child) = House::keeping();
-    house.ask(1, "session/close", Some("main"), json!({}));
-    for _ in 0..3 {
-        house.commit();
-    }
-    let told = house.told();
-    let removed = format!("1 session/removed {child}");
-    in_order(&told, &[&removed, "1 session/removed main", "1 reply session/close"]);
-    let (target, message) = house.spliced("main").pop().unwrap();
-    assert_eq!(target, "next-step");
-    assert_eq!(message["content"][0]["text"], format!("subagent {child} was stopped."));
-    house.keep_stored();
-    house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
-    house.commit();
-    assert!(!house.told().contains("running"), "it wakes nobody (L-27)");
-    house.prompt("main", "go on");
-    house.commit();
-    let claimed = house.frames.iter().rev().find(|(_, frame)| &*frame.name == "inbox/claimed");
-    let body: Value = serde_json::from_str(&claimed.unwrap().1.body).unwrap();
-    assert_eq!(body["messageIds"].as_array().unwrap().len(), 1);
-    let messages = house
-        .kinds("main")
-        .iter()
-        .rev()
-        .take_while(|kind| *kind != "turn/start")
-        .filter(|kind| *kind == "user/message")
-        .count();
-    assert_eq!(messages, 2, "the notice enters with the prompt");
-}
-
-#[test]
-fn p80_a_child_rests_once_its_own_children_do() {
-    let (mut house, child) = House::keeping();
-    let at = house.calls.iter().position(|(of, _)| of.as_str() == child).unwrap();
-    let call = house.calls.remove(at);
-    house.calls.push(call);
-    house.call(&[("c2", "subagent")]);
-    house.commit();
-    let grandchild = house.keep(8, &child);
-    house.tool_of(&child, ToolOutcome::text("started"));
-    house.commit();
-    house.says(&child, "I have handed it on");
-    assert_eq!(house.spliced("main").len(), 1, "its prompt only");
-    house.says(&grandchild, "found");
-    house.says(&child, "all done");
-    let (_, message) = house.spliced("main").pop().unwrap();
-    assert_eq!(message["content"][2]["text"], "all done");
-
-    // L-72: only the exact parent writes; every ancestor may interrupt.
-    assert_eq!(house.write("main", &grandchild), Some(Err(ChildCode::Unauthorized)));
-    assert_eq!(house.write(&child, &grandchild), Some(Ok(Obeyed::Done)));
-    house.commit();
-    assert_eq!(house.interrupt("main", &grandchild), Some(Ok(Obeyed::Done)));
-    assert_eq!(house.interrupt(&grandchild, &child), Some(Err(ChildCode::Unauthorized)));
-    assert_eq!(house.interrupt("main", "main"), Some(Err(ChildCode::Unauthorized)));
-}
-
-#[test]
 fn l72_unauthorized_is_whoever_is_not_above() {
     let (mut house, child) = House::keeping();
     house.ask(1, "session/open", Some("other"), json!({ "want": "new" }));
@@ -286,17 +274,14 @@ fn l72_an_interrupt_ends_the_turn_and_keeps_the_inbox() {
     let told = house.told();
     assert!(told.contains(&format!("idle {child}")), "{told}");
     assert!(!told.contains("inbox/discarded"), "{told}");
-    let settled = |house: &House| {
-        let all = house.spliced("main");
-        all.iter().filter(|(_, message)| message["source"]["kind"] == "subagent-settled").count()
-    };
-    assert_eq!(settled(&house), 0, "a message of its own still waits");
+    let stopped = format!("subagent {child} was stopped.");
+    assert_eq!(house.settled(), [&*stopped], "P-80: what waits there wakes nobody");
     assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
     house.commit();
     house.says(&child, "first");
-    assert_eq!(settled(&house), 0);
+    assert_eq!(house.settled().len(), 1);
     house.says(&child, "second");
-    assert_eq!(settled(&house), 1);
+    assert_eq!(house.settled(), [stopped, format!("subagent {child} has finished.")]);
     let ends = house
         .log
         .iter()
@@ -360,6 +345,52 @@ fn l72_a_child_of_an_earlier_life_comes_back() {
     // What rests in the store has no turn: there is nothing to interrupt, and nothing wrong.
     let (mut house, child) = House::continued();
     assert_eq!(house.interrupt("main", &child), Some(Ok(Obeyed::Done)));
+}
+
+#[test]
+fn l67_a_child_whose_first_turn_takes_no_step_can_be_gone_on_with() {
+    let hooks = HookPoints { pre_step: true, ..HookPoints::default() };
+    let mut house = House::parent_with_hooks(AgentConfig { hooks, ..AgentConfig::default() });
+    let nature = Nature {
+        route: Route { model: Some("small".to_owned()), ..Route::default() },
+        continuable: true,
+        ..Nature::default()
+    };
+    house.keep_as(7, "main", nature);
+    let child = house.child(7);
+    let at = |kind: &str, session: &str| {
+        house
+            .log
+            .iter()
+            .position(|append| &*append.kind == kind && append.session.as_str() == session)
+            .unwrap()
+    };
+    assert!(
+        at("subagent/descriptor", &child) < at("subagent/catalog", "main"),
+        "the catalog promises no more than the child's log holds"
+    );
+    house.hooked(Verdict::Step(StepVerdict::Reject));
+    house.commit();
+    let expected = [
+        "agent/inbox/spliced",
+        "turn/start",
+        "agent/inbox/spliced",
+        "subagent/descriptor",
+        "turn/end",
+    ];
+    assert_eq!(house.kinds(&child), expected);
+
+    house.tool_of("main", ToolOutcome::text("started"));
+    house.ask(1, "session/close", Some("main"), json!({}));
+    for _ in 0..3 {
+        house.commit();
+    }
+    house.keep_stored();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
+    house.commit();
+    assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
+    let route = house.router.sessions[&SessionId::from(&*child)].agent.route();
+    assert_eq!(route.model.as_deref(), Some("small"), "not that of its parent");
 }
 
 #[test]
@@ -458,29 +489,6 @@ fn l72_draining_is_a_caller_that_goes_away() {
 }
 
 #[test]
-fn a_child_that_rests_makes_room_and_one_that_works_does_not() {
-    let config = AgentConfig { subagents_live_max: 1, ..AgentConfig::default() };
-    let (mut house, first) = House::keeping_with(config);
-    house.keep_as(8, "main", Nature { continuable: true, ..Nature::default() });
-    let refused = house.outcome(8).unwrap();
-    assert!(refused.starts_with("this session has its maximum of live subagents (1)"), "{refused}");
-    house.says(&first, "done");
-    let second = house.keep(9, "main");
-    house.commit();
-    house.keep_stored();
-    assert!(house.told().contains(&format!("1 session/removed {first}")));
-    // The one that works stays, so the other cannot come back.
-    assert_eq!(house.write("main", &first), Some(Err(ChildCode::Overloaded)));
-    house.says(&second, "done too");
-    assert_eq!(house.write("main", &first), Some(Ok(Obeyed::Done)));
-    house.commit();
-    let listed = house.order("main", ChildOrder::List);
-    let Some(Ok(Obeyed::Listed(children))) = listed else { panic!("{listed:?}") };
-    let states: Vec<_> = children.iter().map(|child| child.state).collect();
-    assert_eq!(states, [ChildState::Running, ChildState::Stored]);
-}
-
-#[test]
 fn l67_a_child_has_its_nature_and_no_more_tools_than_its_parent() {
     let filter = |allow: &str| ToolFilter { allow: Some(vec![allow.to_owned()]), deny: Vec::new() };
     let mut house = House::parent(AgentConfig::default());
@@ -514,4 +522,43 @@ fn l67_a_child_has_its_nature_and_no_more_tools_than_its_parent() {
 
     house.keep_as(9, &child, Nature { depth_max: Some(1), ..Nature::default() });
     assert_eq!(house.outcome(9).unwrap(), "subagent depth 2 exceeds maxDepth 1");
+}
+
+#[test]
+fn l67_filters_outlive_those_whose_they_were() {
+    let filter = |allow: &str| ToolFilter { allow: Some(vec![allow.to_owned()]), deny: Vec::new() };
+    let nature =
+        |tools: Option<ToolFilter>| Nature { tools, continuable: true, ..Nature::default() };
+    let mut house = House::parent(AgentConfig::default());
+    house.keep_as(7, "main", nature(Some(filter("r*"))));
+    let child = house.child(7);
+    house.keep_as(8, &child, nature(None));
+    let grandchild = house.child(8);
+    let descriptor = house.log.iter().rfind(|append| &*append.kind == "subagent/descriptor");
+    let descriptor: Value = serde_json::from_str(&descriptor.unwrap().text).unwrap();
+    assert_eq!(descriptor["data"].get("toolFilter"), None);
+    assert_eq!(descriptor["data"]["inheritedToolFilters"], json!([{ "allow": ["r*"] }]));
+    house.says(&grandchild, "found");
+    house.says(&child, "done");
+    house.tool_of("main", ToolOutcome::text("started"));
+    house.ask(1, "session/close", Some("main"), json!({}));
+    for _ in 0..4 {
+        house.commit();
+    }
+    assert_eq!(house.router.live_sessions(), 0);
+    house.keep_stored();
+
+    // Opened by themselves, and forked from there, they have what they had.
+    for session in [&child, &grandchild] {
+        house.ask(1, "session/open", Some(session), json!({ "want": "stored" }));
+        house.ask(1, "session/fork", Some(session), json!({}));
+        house.commit();
+        let [.., (opened, _), (fork, toolset)] = &house.equipped[..] else { panic!("no tools") };
+        assert_eq!(opened.as_str(), session);
+        assert_ne!(fork, opened);
+        assert_eq!(toolset.filters, [filter("r*")]);
+        assert!(!toolset.reports, "a fork has nobody to report to");
+    }
+    let opened: Vec<_> = house.equipped.iter().map(|(_, toolset)| &toolset.filters).collect();
+    assert!(opened.iter().all(|filters| **filters == [filter("r*")]), "{opened:?}");
 }

@@ -67,3 +67,23 @@ fn those_who_watch_are_shown_results_that_are_durable() {
     house.commit();
     assert_eq!(house.done(), "show result of main\nask pre-step of main");
 }
+
+#[test]
+fn nobody_watches_for_a_session_that_is_gone() {
+    // The result and the session's end become durable together.
+    let mut house = hooked();
+    house.prompt("main", "hi");
+    house.commit();
+    proceed(&mut house);
+    house.commit();
+    house.call(&[("c", "t")]);
+    house.commit();
+    house.tool(ToolOutcome::text("ok"));
+    house.done();
+    house.ask(1, "session/close", Some("main"), json!({}));
+    house.commit();
+    let done = house.done();
+    assert!(done.contains("forget main"), "{done}");
+    let (_, behind) = done.split_once("forget main").unwrap();
+    assert!(!behind.contains("show"), "{done}");
+}

@@ -1,14 +1,18 @@
 //! Prompts with images: kept before they are admitted, in the order of the session (S-58, decision 47).
 
-use transom_frame::Code;
-
 use super::*;
 
 const LIMITS: ImageLimits =
     ImageLimits { count_max: 1, bytes_max: 2, total_bytes_max: 3, pixels_max: 4 };
 
+/// As compositions of the SDK wire have it.
+pub(super) const KEPT: Images = Images::Kept { limits: LIMITS, unseen: Unseen::Admitted };
+
+/// As manifests have it.
+pub(super) const SEEN: Images = Images::Kept { limits: LIMITS, unseen: Unseen::Refused };
+
 /// A host with a session, and what it does with images.
-fn house(images: Images) -> House {
+pub(super) fn house(images: Images) -> House {
     let mut house = House::of(HostFacts { images, ..host() }, AgentConfig::default());
     house.connect(1, facts(Reach::Owned));
     house.watch(1, "owned");
@@ -18,12 +22,12 @@ fn house(images: Images) -> House {
     house
 }
 
-fn look() -> Value {
+pub(super) fn look() -> Value {
     json!({ "content": [{ "type": "image", "data": "AA==", "mediaType": "image/png" }] })
 }
 
 /// What stands in the log of prompts that were admitted.
-fn admitted(house: &House) -> Vec<Value> {
+pub(super) fn admitted(house: &House) -> Vec<Value> {
     let inserted = house.log.iter().filter(|append| &*append.kind == "agent/inbox/spliced");
     let events = inserted.map(|append| serde_json::from_str::<Value>(&append.text).unwrap());
     let messages = events.filter_map(|event| event.pointer("/data/inserted/0/content").cloned());
@@ -32,7 +36,7 @@ fn admitted(house: &House) -> Vec<Value> {
 
 #[test]
 fn the_log_names_images_that_are_kept() {
-    let mut house = house(Images::Kept(LIMITS));
+    let mut house = house(KEPT);
     house.ask(1, "session/prompt", Some("main"), look());
     house.commit();
     assert_eq!(house.kept, [(1, LIMITS)]);
@@ -45,7 +49,7 @@ fn the_log_names_images_that_are_kept() {
 
 #[test]
 fn what_is_asked_behind_an_image_prompt_waits_for_it_and_keeps_its_order() {
-    let mut house = house(Images::Kept(LIMITS));
+    let mut house = house(KEPT);
     house.held = Some(VecDeque::new());
     house.ask(1, "session/prompt", Some("main"), look());
     house.prompt("main", "second");
@@ -62,7 +66,7 @@ fn what_is_asked_behind_an_image_prompt_waits_for_it_and_keeps_its_order() {
 
 #[test]
 fn images_that_are_not_taken_leave_no_trace() {
-    let mut house = house(Images::Kept(LIMITS));
+    let mut house = house(KEPT);
     house.refuses = Some(Failure::new(Code::AttachmentError, "no picture"));
     house.ask(1, "session/prompt", Some("main"), look());
     house.commit();
@@ -89,7 +93,7 @@ fn without_a_store_images_are_refused_or_left_as_they_came() {
 
 #[test]
 fn a_session_that_has_left_meanwhile_gets_no_prompt() {
-    let mut house = house(Images::Kept(LIMITS));
+    let mut house = house(KEPT);
     house.held = Some(VecDeque::new());
     house.ask(1, "session/prompt", Some("main"), look());
     let answered = house.held.take().unwrap().pop_front().unwrap();
@@ -103,7 +107,7 @@ fn a_session_that_has_left_meanwhile_gets_no_prompt() {
 /// B-156: what is asked of the disk is bounded by what the peer has been shown.
 #[test]
 fn an_attachment_is_looked_for_in_what_was_shown() {
-    let mut house = house(Images::Kept(LIMITS));
+    let mut house = house(KEPT);
     house.ask(1, "session/prompt", Some("main"), look());
     let ask = json!({ "attachmentId": "sha256:x" });
     house.ask(1, "attachment/read", Some("main"), ask.clone());
@@ -118,4 +122,31 @@ fn an_attachment_is_looked_for_in_what_was_shown() {
         house.told(),
         "1 failure attachment/read session-not-found: session \"other\" not found"
     );
+}
+
+/// B-124: whether the model takes images is asked first, and nothing of a prompt that it cannot be shown is kept.
+#[test]
+fn a_prompt_with_images_is_refused_where_the_model_takes_none() {
+    let mut house = house(SEEN);
+    house.ask(1, "session/prompt", Some("main"), look());
+    let text = "attachment-error: model \"m\" of provider \"p\" does not take images";
+    assert_eq!(house.told(), format!("1 failure session/prompt {text}"));
+    let details = &house.body(1, "session/prompt")["details"];
+    assert_eq!(details, &json!({ "reason": "MODEL_DOES_NOT_SUPPORT_IMAGES" }));
+    assert_eq!((house.kept.len(), admitted(&house).len()), (0, 0));
+    // And keeps nobody waiting.
+    house.prompt("main", "words");
+    assert_eq!(admitted(&house).len(), 1);
+}
+
+/// A route that nobody serves says nothing of images, and fails the turn as it fails every turn.
+#[test]
+fn a_prompt_with_images_is_admitted_where_the_model_takes_them_or_is_not_known() {
+    for sight in [Some(true), None] {
+        let mut house = house(SEEN);
+        house.sight = sight;
+        house.ask(1, "session/prompt", Some("main"), look());
+        assert_eq!(house.kept, [(1, LIMITS)], "{sight:?}");
+        assert_eq!(admitted(&house), [json!([{ "type": "text", "text": "kept" }])], "{sight:?}");
+    }
 }

@@ -1,6 +1,9 @@
 //! Where sessions really work: looked at once, held from then on (P-5).
 
-use transom_harness::permissions::rules::Pattern;
+use transom_harness::{
+    permissions::rules::Pattern,
+    subagents::{ChildCode, ChildOrder},
+};
 
 use super::*;
 
@@ -120,6 +123,58 @@ fn a_session_that_is_gone_on_with_stands_where_its_directory_stands_now() {
     house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
     turn(&mut house, "main");
     assert_eq!(place(&mut house, "main"), at("/y", "/srv/y"));
+}
+
+/// `main` in `/w`, continued, with a child of its earlier life in the store. A link was put in the place of `/w` since
+/// `main` was given it.
+fn with_stored_child() -> (House, String) {
+    let mut house = linked(host());
+    turn(&mut house, "main");
+    let delegation = Delegation {
+        parent: "main".into(),
+        description: "look".to_owned(),
+        prompt: "look closely".to_owned(),
+        access: Access::FULL,
+        directory: "/host".into(),
+        nature: Nature { continuable: true, ..Nature::default() },
+    };
+    house.happen(Event::Delegate { run: RunId(7), delegation });
+    house.commit();
+    let child = house.child(7);
+    house.ask(1, "session/close", Some("main"), json!({}));
+    for _ in 0..3 {
+        house.commit();
+    }
+    assert_eq!(house.router.live_sessions(), 0);
+    house.keep_stored();
+    house.ask(1, "session/open", Some("main"), json!({ "want": "stored" }));
+    house.commit();
+    house.leads.insert("/w".to_owned(), "/etc".to_owned());
+    (house, child)
+}
+
+fn write(house: &mut House, child: &str) -> Result<Obeyed, ChildCode> {
+    let order = OrderId(1000);
+    let wanted = ChildOrder::Message { child: child.into(), text: "and now?".to_owned() };
+    house.happen(Event::Order { order, session: "main".into(), wanted });
+    house.commit();
+    let (_, result) = house.ordered.pop().unwrap();
+    result.map_err(|refused| refused.code)
+}
+
+#[test]
+fn p5_a_child_that_comes_back_stands_where_its_parent_stands() {
+    let (mut house, child) = with_stored_child();
+    assert_eq!(write(&mut house, &child), Ok(Obeyed::Done));
+    assert_eq!(place(&mut house, &child), at("/w", "/real"));
+}
+
+#[test]
+fn p5_a_child_that_stood_elsewhere_does_not_come_back() {
+    let (mut house, child) = with_stored_child();
+    house.ask(1, "session/directory", Some("main"), json!({ "set": "/x" }));
+    house.commit();
+    assert_eq!(write(&mut house, &child), Err(ChildCode::NotResumable));
 }
 
 #[test]

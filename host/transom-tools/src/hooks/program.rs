@@ -2,7 +2,6 @@
 //! What the answer means is `words.rs`'s.
 
 use std::{
-    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -13,9 +12,9 @@ use tokio::{
     task::JoinHandle,
     time::{sleep_until, timeout},
 };
-use transom_process::{Command, Exit, Mark, Spawner, Stdin};
+use transom_process::{Command, Exit, Spawner, Verdict};
 
-use crate::abort::Abort;
+use crate::{abort::Abort, shell::launch_failure};
 
 /// Bytes of one answer. It may hold a whole replaced result; a program that writes more has lost its way.
 pub(crate) const ANSWER_BYTES_MAX: usize = 256 << 10;
@@ -28,11 +27,10 @@ const DRAIN: Duration = Duration::from_millis(300);
 
 /// A program about to be asked.
 pub(crate) struct Program {
-    pub(crate) program: String,
-    pub(crate) arguments: Vec<String>,
-    pub(crate) directory: PathBuf,
-    /// All of it.
-    pub(crate) environment: Vec<(String, String)>,
+    /// With piped input, and a mark.
+    pub(crate) command: Command,
+    /// What its launcher will say, where it is confined.
+    pub(crate) verdict: Option<Verdict>,
     pub(crate) timeout: Duration,
 }
 
@@ -54,6 +52,12 @@ enum Cut {
     TooLong,
 }
 
+impl Ended {
+    pub(crate) fn failed(why: String, elapsed: Duration) -> Ended {
+        Ended { result: Err(why), exit_code: None, stderr: String::new(), elapsed }
+    }
+}
+
 impl Program {
     /// Runs it. `None` once `abort` is set: then nobody wants the answer. Nothing of it runs when this ends.
     pub(crate) async fn run(
@@ -63,28 +67,15 @@ impl Program {
         abort: &Abort,
     ) -> Option<Ended> {
         let begun = Instant::now();
-        let failed = |why: String| Ended {
-            result: Err(why),
-            exit_code: None,
-            stderr: String::new(),
-            elapsed: begun.elapsed(),
-        };
+        let failed = |why: String| Ended::failed(why, begun.elapsed());
         if abort.is_set() {
             return None;
         }
         let limit = self.timeout;
         let deadline = tokio::time::Instant::now() + limit;
         let late = || format!("it gave no answer within {}ms", limit.as_millis());
-        let mark = Mark::unique();
-        let command = Command {
-            program: self.program,
-            arguments: self.arguments,
-            directory: Some(self.directory),
-            environment: self.environment,
-            stdin: Stdin::Piped,
-            mark: Some(mark.clone()),
-            ..Command::default()
-        };
+        let Program { command, verdict, .. } = self;
+        let mark = command.mark.clone();
         // A start that nobody waits for any more ends as it comes, by the spawner.
         let spawned = tokio::select! {
             biased;
@@ -96,7 +87,10 @@ impl Program {
             Ok(process) => process,
             Err(error) => return Some(failed(error.to_string())),
         };
-        let tree = process.tree().with_marked(mark);
+        let tree = match mark {
+            Some(mark) => process.tree().with_marked(mark),
+            None => process.tree(),
+        };
         let writing = process.stdin.take().map(|pipe| tokio::spawn(write(pipe, document)));
         let mut reading = process.stdout.take().map(|pipe| tokio::spawn(head(pipe)));
         let tail = Arc::new(Mutex::new(Vec::new()));
@@ -133,6 +127,10 @@ impl Program {
         if let Some(writing) = writing {
             writing.abort();
         }
+        let unconfined = match verdict {
+            Some(verdict) => launch_failure(verdict).await,
+            None => None,
+        };
         let exit_code = match &cut {
             Ok(Ok(Exit::Code(code))) => Some(*code),
             Ok(_) | Err(_) => None,
@@ -143,6 +141,8 @@ impl Program {
             (Err(Cut::TooLong), _) | (Ok(_), None) => {
                 Err(format!("its answer has more than {ANSWER_BYTES_MAX} bytes"))
             }
+            // The launcher, not the program (P-61).
+            (Ok(_), _) if unconfined.is_some() => Err(unconfined.unwrap_or_default()),
             (Ok(Ok(Exit::Code(0))), Some(answer)) => Ok(answer),
             (Ok(Ok(Exit::Code(code))), _) => Err(format!("it ended with exit code {code}")),
             (Ok(Ok(exit @ Exit::Signal(_))), _) => {

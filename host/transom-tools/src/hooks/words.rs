@@ -61,7 +61,7 @@ impl Said {
 
 /// What a program reads: one JSON object, and a line end behind it.
 pub(crate) fn document(hook: &str, ask: &HookAsk) -> String {
-    let HookAsk { session, cwd, mode, turn, step, about } = ask;
+    let HookAsk { session, cwd, root: _, mode, turn, step, about } = ask;
     let mut members = Map::new();
     let mut put = |name: &str, value: Value| {
         members.insert(name.to_owned(), value);

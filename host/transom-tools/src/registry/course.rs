@@ -1,6 +1,10 @@
 //! The fixed course of one call: look up, check, run, bound, end (L-49, L-52, L-54 to L-56).
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    panic::{self, AssertUnwindSafe},
+    path::PathBuf,
+    time::Duration,
+};
 
 use serde_json::{Map, Value};
 use tokio::{task::JoinHandle, time::timeout};
@@ -14,6 +18,7 @@ use transom_harness::{
 use super::{Entry, Registry};
 use crate::{
     abort::AbortSource,
+    output::Output,
     schema::{Root, decode, violations},
     sessions::Ticket,
     tool::{Call, ToolError},
@@ -44,7 +49,23 @@ impl Registry {
         }
     }
 
-    pub(super) async fn perform(
+    /// What a call comes to, whatever panics on the way (L-55).
+    pub(super) async fn performed(
+        &self,
+        call: ToolCall,
+        source: AbortSource,
+        ticket: Ticket,
+    ) -> ToolOutcome {
+        let (registry, name) = (self.clone(), call.name.clone());
+        // A body that has begun is waited for inside; outside, nothing holds anything.
+        let course = async move { registry.perform(call, source, ticket).await };
+        match self.shared.runtime.spawn(course).await {
+            Ok(result) => result.unwrap_or_else(ToolOutcome::from),
+            Err(failure) => ToolError::bug(&name, &failure).into(),
+        }
+    }
+
+    async fn perform(
         &self,
         call: ToolCall,
         source: AbortSource,
@@ -81,7 +102,7 @@ impl Registry {
             biased;
             result = &mut body => {
                 let outcome = settled(&name, result, abort.is_set())?;
-                return Ok(output.settle(&name, outcome));
+                return Ok(kept(&output, &name, outcome));
             }
             () = abort.set() => None,
             after = passed(deadline) => Some(after),
@@ -95,10 +116,17 @@ impl Registry {
                 let job = ended.and_then(Result::ok).and_then(|outcome| outcome.job);
                 Ok(ToolOutcome { job, ..ToolError::timed_out(after).into() })
             }
-            (None, Some(ended)) => ended.map(|outcome| output.settle(&name, outcome)),
+            (None, Some(ended)) => ended.map(|outcome| kept(&output, &name, outcome)),
             (None, None) => Err(ToolError::aborted()),
         }
     }
+}
+
+/// What a body has given, as its contract has it. A contract that panics takes no job with it (P-69).
+fn kept(output: &Output, name: &str, outcome: ToolOutcome) -> ToolOutcome {
+    let job = outcome.job.clone();
+    let settled = panic::catch_unwind(AssertUnwindSafe(|| output.settle(name, outcome)));
+    settled.unwrap_or_else(|_| ToolOutcome { job, ..ToolError::unfinished(name).into() })
 }
 
 /// Ends at the deadline, if there is one.

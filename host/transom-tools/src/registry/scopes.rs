@@ -10,7 +10,10 @@ use transom_frame::SessionId;
 use transom_harness::{ports::ToolSpec, subagents::Toolset};
 
 use super::{Entry, Registry, RegistryError, Table};
-use crate::{judge::Subject, tool::Tool};
+use crate::{
+    judge::Subject,
+    tool::{Addition, Tool},
+};
 
 /// Sessions that have something of their own.
 #[derive(Default)]
@@ -78,6 +81,23 @@ impl Registry {
                 None => self.find(name).filter(|_| scope.admits(name)),
             },
         }
+    }
+
+    /// Who of a session's tools has more to say to it, by name.
+    pub(super) fn additions_for(&self, session: &SessionId) -> BTreeMap<String, Addition> {
+        // In the order of `find_for`.
+        let scopes = self.shared.scopes.read();
+        let hosts = self.shared.tools.read().unwrap_or_else(PoisonError::into_inner);
+        let scope = scopes.get(session);
+        let own = scope.map(|scope| &scope.own.entries);
+        let admitted = hosts.entries.values().filter(|entry| {
+            scope.is_none_or(|scope| scope.admits(&entry.name))
+                && own.is_none_or(|own| !own.contains_key(&entry.name))
+        });
+        let entries = admitted.chain(own.into_iter().flat_map(BTreeMap::values));
+        let additions =
+            entries.filter_map(|entry| Some((entry.name.clone(), entry.addition.clone()?)));
+        additions.collect()
     }
 
     /// What the model of a session is told.

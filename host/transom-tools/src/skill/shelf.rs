@@ -7,11 +7,15 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::Arc,
+    time::SystemTime,
 };
 
-use transom_harness::{permissions::Mode, ports::Asker};
+use transom_harness::ports::Asker;
 
-use super::front::{self, Front};
+use super::{
+    cards::{Card, Cards},
+    front,
+};
 use crate::{
     fence::{Bounds, Fence},
     files::{self, Verb},
@@ -27,6 +31,9 @@ const FILE: &str = "SKILL.md";
 /// Bytes of such a file. The whole of it becomes part of a conversation.
 const BYTES_MAX: u64 = 256 << 10;
 
+/// Names of one directory that are looked through, as the file system gives them.
+const ENTRIES_MAX: usize = 10_000;
+
 /// Skills of one directory that are looked at, in the order of their names. Each is told to the model at every step.
 const SKILLS_MAX: usize = 100;
 
@@ -38,6 +45,7 @@ pub(crate) struct Shelf {
     homes: Arc<[PathBuf]>,
     /// Where sessions without a directory of their own work.
     directory: PathBuf,
+    cards: Arc<Cards>,
 }
 
 /// A skill that was asked for.
@@ -56,28 +64,23 @@ enum Place<'a> {
 
 impl Shelf {
     pub(crate) fn new(fence: Fence, homes: Vec<PathBuf>, directory: PathBuf) -> Shelf {
-        Shelf { fence, homes: homes.into(), directory }
+        Shelf { fence, homes: homes.into(), directory, cards: Arc::default() }
     }
 
     /// Names and descriptions, sorted by name.
     pub(super) fn list(&self, asker: &Asker) -> Vec<(String, String)> {
         let directory = asker.cwd.as_deref().map_or(self.directory.as_path(), Path::new);
         let root = asker.root.as_deref().map(Path::new);
-        // The narrowest mode: what may be shown whatever the session may do later.
-        let mode = Mode::ReadOnly;
-        let bounds = self.fence.bounds_of(asker.session.as_str(), directory, root, mode, None);
+        // What may be shown whatever the session may do later.
+        let bounds = self.fence.bounds_of_glance(asker.session.as_str(), directory, root);
         let mut found = BTreeMap::new();
         for place in self.places(bounds.as_ref().ok(), directory) {
             for entry in place.entries() {
-                let Some(text) = place.read(&entry) else { continue };
-                match front::read(&text) {
-                    Ok(front) if !front.hidden_from_models => {
-                        let Some(name) = named(&front, &entry) else { continue };
-                        found.entry(name).or_insert(front.description);
-                    }
-                    Ok(_) => {}
-                    Err(why) => tracing::debug!(skill = entry, why, "a file is no skill"),
-                }
+                let Some(file) = place.open(&entry) else { continue };
+                let card = self.cards.of(file, SystemTime::now(), |file| card(&entry, file));
+                let Some(card) = card.filter(|card| !card.hidden_from_models) else { continue };
+                let Some(name) = named(card.name.as_deref(), &entry) else { continue };
+                found.entry(name).or_insert(card.description);
             }
         }
         found.into_iter().collect()
@@ -88,9 +91,11 @@ impl Shelf {
         let bounds = self.fence.bounds(call)?;
         for place in self.places(Some(&bounds), &call.directory) {
             for entry in place.entries() {
-                let Some(text) = place.read(&entry) else { continue };
+                let Some(text) = place.open(&entry).and_then(|file| text(&entry, file)) else {
+                    continue;
+                };
                 let Ok(front) = front::read(&text) else { continue };
-                if named(&front, &entry).as_deref() != Some(name) {
+                if named(front.name.as_deref(), &entry).as_deref() != Some(name) {
                     continue;
                 }
                 if front.hidden_from_models {
@@ -114,9 +119,30 @@ impl Shelf {
 }
 
 /// The name of a skill: what its file says, else what its directory is called.
-fn named(front: &Front<'_>, entry: &str) -> Option<String> {
-    let name = front.name.as_deref().unwrap_or(entry);
+fn named(said: Option<&str>, entry: &str) -> Option<String> {
+    let name = said.unwrap_or(entry);
     front::is_name(name).then(|| name.to_owned())
+}
+
+/// The text of a skill's file, if it is one and no longer than is read.
+fn text(skill: &str, file: File) -> Option<String> {
+    let mut bytes = Vec::new();
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
+    if bytes.len() as u64 > BYTES_MAX {
+        tracing::debug!(skill, "a skill is longer than is read");
+        return None;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn card(skill: &str, file: File) -> Option<Card> {
+    match front::read(&text(skill, file)?) {
+        Ok(front) => Some(Card::of(front)),
+        Err(why) => {
+            tracing::debug!(skill, why, "a file is no skill");
+            None
+        }
+    }
 }
 
 impl Place<'_> {
@@ -151,31 +177,40 @@ impl Place<'_> {
         names
     }
 
-    /// The text of a skill's file, if it is one and no longer than is read.
-    fn read(&self, entry: &str) -> Option<String> {
+    /// The file of a skill, if it is one that may be read.
+    fn open(&self, entry: &str) -> Option<File> {
         let path = self.path().join(entry).join(FILE);
-        let file = match self {
+        match self {
             Place::Home(_) => fs::metadata(&path)
                 .is_ok_and(|found| found.is_file())
-                .then(|| File::open(&path))?
-                .ok()?,
+                .then(|| File::open(&path).ok())?,
             Place::Workspace(bounds, _) => {
                 let (_, spot) = files::find(bounds, Verb::Read, &path).ok()?;
-                files::open(bounds, Verb::Read, &path, &spot).ok()?
+                files::open(bounds, Verb::Read, &path, &spot).ok()
             }
-        };
-        let mut bytes = Vec::new();
-        file.take(BYTES_MAX + 1).read_to_end(&mut bytes).ok()?;
-        if bytes.len() as u64 > BYTES_MAX {
-            tracing::debug!(path = %path.display(), "a skill is longer than is read");
-            return None;
         }
-        String::from_utf8(bytes).ok()
     }
 }
 
 /// What is listed, without what cannot be a skill or looked at.
 fn names(entries: impl Iterator<Item = io::Result<std::ffi::OsString>>) -> Vec<String> {
-    let names = entries.filter_map(|entry| entry.ok()?.into_string().ok());
+    // Whoever fills a directory must not fill the memory with its names.
+    let names = entries.take(ENTRIES_MAX).filter_map(|entry| entry.ok()?.into_string().ok());
     names.filter(|name| !name.starts_with('.')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ENTRIES_MAX, names};
+
+    #[test]
+    fn no_more_of_a_directory_is_read_than_is_looked_through() {
+        let mut read = 0;
+        let entries = std::iter::from_fn(|| {
+            read += 1;
+            assert!(read <= ENTRIES_MAX, "it is read on");
+            Some(Ok(format!("skill-{read}").into()))
+        });
+        assert_eq!(names(entries).len(), ENTRIES_MAX);
+    }
 }

@@ -13,7 +13,7 @@ use transom_harness::{
     },
     subagents::{
         Capabilities, ChildCode, ChildOrder, ChildRefused, ChildState, Listed, Nature, Obeyed,
-        ToolFilter, Toolset,
+        ToolFilter, Toolset, WORDS_BYTES_MAX,
     },
 };
 
@@ -268,6 +268,15 @@ async fn l72_orders_have_their_texts_and_refusals_their_codes() {
     let blank = json!({ "subagent_id": "k", "message": " " });
     let expected = plain("invalid message: expected a non-empty string");
     assert_eq!(bench.error("send_message", blank).await, expected);
+    let long = "x".repeat(WORDS_BYTES_MAX + 1);
+    for (name, argument, arguments) in [
+        ("send_message", "message", json!({ "subagent_id": "k", "message": long })),
+        ("report", "output", json!({ "output": long })),
+    ] {
+        let expected =
+            format!("invalid {argument}: it has 524289 bytes, and may have at most 524288");
+        assert_eq!(bench.error(name, arguments).await, plain(&expected));
+    }
 
     for code in [
         ChildCode::Unauthorized,

@@ -1,7 +1,7 @@
 //! Hooks as real programs: what they are told, what their answers come to, and what becomes of those that fail
 //! (L-31, L-55, L-83).
 
-use std::time::Duration;
+use std::{io::BufRead as _, time::Duration};
 
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -26,6 +26,7 @@ fn script(name: &str, event: HookEvent, text: &str) -> HookProgram {
         tool: None,
         program: "bash".to_owned(),
         arguments: vec!["-c".to_owned(), text.to_owned()],
+        directory: PathBuf::new(),
         timeout: PATIENCE,
     }
 }
@@ -35,16 +36,26 @@ fn says(name: &str, event: HookEvent, answer: &Value) -> HookProgram {
     script(name, event, &format!("cat >/dev/null; printf %s '{answer}'"))
 }
 
+/// Hooks whose directory is the bench's, where they name none.
 fn hooks(bench: &Bench, hooks: Vec<HookProgram>) -> ProgramHooks {
+    held(bench, Mode::DangerFullAccess, hooks)
+}
+
+fn held(bench: &Bench, mode: Mode, mut hooks: Vec<HookProgram>) -> ProgramHooks {
+    for hook in &mut hooks {
+        hook.directory = bench.path("").join(&hook.directory);
+    }
     let environment = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
     let spawner = Spawner::new(Handle::current()).unwrap();
-    ProgramHooks::new(bench.registry.clone(), spawner, environment, hooks)
+    let (_, ready) = tokio::sync::watch::channel(true);
+    ProgramHooks::new(bench.registry.clone(), spawner, environment, (mode, ready), hooks)
 }
 
 fn asked(bench: &Bench, about: HookAbout) -> HookAsk {
     HookAsk {
         session: "main".into(),
         cwd: Some(bench.shown("")),
+        root: None,
         mode: Mode::WorkspaceWrite,
         turn: 1,
         step: 2,
@@ -79,10 +90,14 @@ fn before_step() -> HookAbout {
 }
 
 async fn answer(bench: &Bench, programs: Vec<HookProgram>, about: HookAbout) -> HookAnswer {
+    answer_of(&hooks(bench, programs), asked(bench, about)).await
+}
+
+async fn answer_of(hooks: &ProgramHooks, ask: HookAsk) -> HookAnswer {
     let (sender, answer) = oneshot::channel();
     let sender = std::sync::Mutex::new(Some(sender));
     let sink = move |answer| sender.lock().unwrap().take().unwrap().send(answer).unwrap();
-    let _stop = hooks(bench, programs).ask(asked(bench, about), Box::new(sink));
+    let _stop = hooks.ask(ask, Box::new(sink));
     tokio::time::timeout(PATIENCE, answer).await.unwrap().unwrap()
 }
 
@@ -244,9 +259,26 @@ async fn a_replaced_value_is_rendered_or_refused_like_the_tools_own() {
 }
 
 #[tokio::test]
+async fn a_bug_behind_a_hook_lets_nothing_through_and_is_an_answer() {
+    // L-55: the turn waits for it.
+    let bench = Bench::new();
+    let output =
+        crate::Output::new(json!({ "type": "object" }), |_| panic!("a bug in a rendering"));
+    let tool = Made { output, ..Made::new("spoils", |_| async { Ok(ToolOutcome::text("")) }) };
+    bench.registry.register(tool.into_tool()).unwrap();
+    let replace = json!({ "decision": "replace-value", "value": {} });
+    let call = HookedCall { name: "spoils".to_owned(), ..call() };
+    let outcome = Box::new(ToolOutcome::text("secret"));
+    let about = HookAbout::PostExecute { call, outcome };
+    let said = answer(&bench, vec![says("v", HookEvent::PostExecute, &replace)], about).await;
+    assert_eq!(said, HookAnswer::none(), "to a result, a refusal");
+}
+
+#[tokio::test]
 async fn a_hook_that_fails_lets_nothing_through() {
     let bench = Bench::new();
     let event = HookEvent::PreExecute;
+    // It never answers, however long it may take.
     let quick =
         HookProgram { timeout: Duration::from_millis(100), ..script("h", event, "sleep 600") };
     let table = [
@@ -333,68 +365,121 @@ async fn what_hooks_say_at_the_end_of_a_turn_is_heard_together() {
     assert_eq!(texts, ["run the tests", "and the linter"]);
 }
 
-/// Waits until a file says something.
-async fn said(bench: &Bench, name: &str) -> String {
-    let path = bench.path(name);
-    let found = async {
-        loop {
-            match fs::read_to_string(&path) {
-                Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-                _ => tokio::task::yield_now().await,
-            }
-        }
-    };
-    tokio::time::timeout(PATIENCE, found).await.unwrap()
+/// What processes write to a FIFO, and the end of the last that could.
+struct Heard {
+    lines: mpsc::Receiver<String>,
 }
 
-/// Waits until no process has this number.
-async fn gone(process: &str) {
-    let path = PathBuf::from(format!("/proc/{process}/cmdline"));
-    let ended = async {
-        while fs::read(&path).is_ok_and(|line| !line.is_empty()) {
-            tokio::task::yield_now().await;
+/// Makes a FIFO and listens to it.
+fn listen(bench: &Bench, name: &str) -> Heard {
+    let path = bench.fifo(name);
+    let (sender, lines) = mpsc::channel(16);
+    // No task: nothing waits for it when a test fails.
+    std::thread::spawn(move || {
+        let fifo = fs::File::open(path).unwrap();
+        for line in std::io::BufReader::new(fifo).lines() {
+            sender.blocking_send(line.unwrap()).unwrap();
         }
-    };
-    tokio::time::timeout(PATIENCE, ended).await.unwrap();
+    });
+    Heard { lines }
 }
 
-const HANGS: &str = "trap '' TERM; sleep 600 & echo $! >child; echo $$ >self; wait; sleep 600";
+impl Heard {
+    /// The next line; `None` once nobody is left who could write one.
+    async fn next(&mut self) -> Option<String> {
+        tokio::time::timeout(PATIENCE, self.lines.recv()).await.unwrap()
+    }
+}
+
+/// Does not end by itself, nor does what it starts; both hold the FIFO `alive`.
+const HANGS: &str = "exec 3>alive; trap '' TERM; sleep 600 & echo begun >&3; wait; sleep 600";
 
 #[tokio::test]
 async fn a_hook_that_nobody_waits_for_ends_with_all_it_has_started() {
     let bench = Bench::new();
+    let mut alive = listen(&bench, "alive");
     let hooks = hooks(&bench, vec![script("h", HookEvent::PreExecute, HANGS)]);
-    let answered = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let seen = Arc::clone(&answered);
-    let sink = move |_| seen.store(true, std::sync::atomic::Ordering::SeqCst);
+    let (sender, answer) = oneshot::channel();
+    let sender = std::sync::Mutex::new(Some(sender));
+    let sink = move |answer| drop(sender.lock().unwrap().take().unwrap().send(answer));
     let stop = hooks.ask(asked(&bench, before_call()), Box::new(sink));
-    let (own, child) = (said(&bench, "self").await, said(&bench, "child").await);
+    assert_eq!(alive.next().await.as_deref(), Some("begun"));
     stop.stop();
-    gone(&own).await;
-    gone(&child).await;
-    assert!(!answered.load(std::sync::atomic::Ordering::SeqCst));
+    assert_eq!(alive.next().await, None);
+    let answer = tokio::time::timeout(PATIENCE, answer).await.unwrap();
+    assert!(answer.is_err(), "who could have answered is gone, and has not");
 }
 
 #[tokio::test]
 async fn those_who_watch_end_with_their_session() {
     let bench = Bench::new();
-    let hooks = hooks(&bench, vec![script("w", HookEvent::Result, HANGS)]);
-    let outcome = Box::new(ToolOutcome::text("ok"));
-    hooks.observe(asked(&bench, HookAbout::Result { call: call(), outcome }));
-    let own = said(&bench, "self").await;
+    let watch = "exec 3>$(grep -o 'main\\|another'); echo begun >&3; read -r word <go; echo $word >&3; sleep 600";
+    let watch = HookProgram { tool: None, ..script("w", HookEvent::Result, watch) };
+    let hooks = hooks(&bench, vec![watch]);
+    let (mut main, mut another) = (listen(&bench, "main"), listen(&bench, "another"));
+    let go = bench.fifo("go");
+    for session in ["main", "another"] {
+        let outcome = Box::new(ToolOutcome::text("ok"));
+        let seen = asked(&bench, HookAbout::Result { call: call(), outcome });
+        let elsewhere = Some("/".to_owned());
+        hooks.observe(HookAsk { session: session.into(), cwd: elsewhere, ..seen });
+    }
+    assert_eq!(main.next().await.as_deref(), Some("begun"));
+    assert_eq!(another.next().await.as_deref(), Some("begun"));
     hooks.end(&"another".into());
-    assert!(Path::new(&format!("/proc/{own}")).exists());
+    assert_eq!(another.next().await, None);
+    // The other one still hears and answers.
+    std::thread::spawn(move || fs::write(go, "well\n"));
+    assert_eq!(main.next().await.as_deref(), Some("well"));
     hooks.end(&"main".into());
-    gone(&own).await;
+    assert_eq!(main.next().await, None);
 }
 
 #[tokio::test]
 async fn a_daemon_that_a_hook_leaves_behind_does_not_outlive_it() {
     let bench = Bench::new();
-    let text = "setsid -f bash -c 'echo $$ >self; exec sleep 600'; until [ -s self ]; do :; done; \
+    let (mut alive, _go) = (listen(&bench, "alive"), bench.fifo("go"));
+    let text = "setsid -f bash -c 'exec 3>alive; echo begun >&3; echo >go; exec sleep 600'; read -r _ <go; \
                 echo '{\"decision\":\"allow\"}'";
     let answer =
         answer(&bench, vec![script("h", HookEvent::PreExecute, text)], before_call()).await;
     assert_eq!(answer.verdict, Verdict::Call(CallVerdict::Allow));
-    gone(&said(&bench, "self").await).await;
+    assert_eq!(alive.next().await.as_deref(), Some("begun"));
+    assert_eq!(alive.next().await, None);
+}
+
+#[tokio::test]
+async fn a_hook_runs_where_the_operator_has_put_it_and_not_where_the_session_works() {
+    let bench = Bench::new();
+    let own = bench.home.path().join("own");
+    fs::create_dir(&own).unwrap();
+    let allow = "#!/bin/bash\necho '{\"decision\":\"allow\"}'";
+    fs::write(own.join("check"), allow).unwrap();
+    bench.put("check", allow.replace("allow", "ask"));
+    let mut hook = script("h", HookEvent::PreExecute, "");
+    hook.arguments = vec!["check".to_owned()];
+    hook.directory = own;
+    let answer = answer(&bench, vec![hook], before_call()).await;
+    assert_eq!(answer.verdict, Verdict::Call(CallVerdict::Allow));
+}
+
+/// P-38: the mode of new sessions holds them back, as far as anything can (`docs/decisions/0012`).
+#[tokio::test]
+async fn where_nothing_confines_a_hook_runs_unless_the_operator_demands_it() {
+    for (required, expected) in [
+        (false, CallVerdict::Allow),
+        (
+            true,
+            CallVerdict::Deny {
+                reason: "hook \"h\" failed: it cannot be confined: no confiner was set up"
+                    .to_owned(),
+            },
+        ),
+    ] {
+        let bench = Bench::with(|options| options.confinement.required = required);
+        let allow = says("h", HookEvent::PreExecute, &json!({ "decision": "allow" }));
+        let hooks = held(&bench, Mode::WorkspaceWrite, vec![allow]);
+        let answer = answer_of(&hooks, asked(&bench, before_call())).await;
+        assert_eq!(answer.verdict, Verdict::Call(expected));
+    }
 }

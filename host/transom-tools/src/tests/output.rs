@@ -2,7 +2,7 @@
 //! L-56, P-59).
 
 use serde_json::json;
-use transom_harness::{block::Block, hooks::ResultVerdict};
+use transom_harness::{block::Block, hooks::ResultVerdict, jobs::JobKind, ports::StartedJob};
 
 use super::*;
 use crate::{Output, RegistryError};
@@ -172,4 +172,24 @@ async fn built_in_tools_give_values() {
     let todos = json!({ "todos": [{ "content": "rest", "status": "pending" }] });
     let counts = value(bench.call("todo_write", todos).await);
     assert_eq!(counts, json!({ "completed": 0, "in_progress": 0, "pending": 1 }));
+}
+
+#[tokio::test]
+async fn a_contract_with_a_bug_fails_its_call_and_takes_no_job_with_it() {
+    // L-55, P-69.
+    let bench = Bench::new();
+    let output = Output::new(json!({ "type": "object" }), |_| panic!("a bug in a rendering"));
+    let (id, label) = ("bash-1".to_owned(), "make".to_owned());
+    let job = StartedJob { id, kind: JobKind::Bash, label, started_at: 5 };
+    let begun = job.clone();
+    let run = move |_| {
+        let (job, value) = (Some(begun.clone()), Some(Box::new(json!({}))));
+        async move { Ok(ToolOutcome { job, value, ..ToolOutcome::text("") }) }
+    };
+    let tool = Made { output, ..Made::new("spoils", run) };
+    bench.registry.register(tool.into_tool()).unwrap();
+    let outcome = bench.call("spoils", json!({})).await;
+    let expected = "tool \"spoils\" failed because of an error in this host";
+    assert_eq!(failure(&outcome), plain(expected));
+    assert_eq!(outcome.job, Some(job));
 }

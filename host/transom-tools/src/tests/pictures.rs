@@ -44,10 +44,6 @@ fn bench(kept: &Arc<Kept>) -> Bench {
     })
 }
 
-fn asker(session: &str, images: bool) -> Asker {
-    Asker { session: session.into(), cwd: None, root: None, images }
-}
-
 #[tokio::test]
 async fn a_picture_is_kept_and_named() {
     let kept = Arc::new(Kept::default());
@@ -106,12 +102,19 @@ async fn a_session_whose_model_takes_no_images_is_shown_none() {
     let bench = bench(&kept);
     bench.put("a.png", PNG);
     let arguments = json!({ "file_path": "a.png" });
-    bench.registry.specs_for(&asker("main", false));
+    bench.registry.note(&"main".into(), false);
     let (message, _) = bench.error("read_image", arguments.clone()).await;
     assert_eq!(message, "the model of this session does not take images");
     assert_eq!(kept.kept.lock().unwrap().len(), 0);
     // Another step, another model.
-    bench.registry.specs_for(&asker("main", true));
+    bench.registry.note(&"main".into(), true);
+    assert!(!bench.call("read_image", arguments.clone()).await.is_error);
+
+    // What a session is told may be found out beside the loop, and be late: nothing of it stays.
+    bench.registry.note(&"main".into(), false);
+    bench.registry.forget(&"main".into());
+    let asker = Asker { session: "main".into(), cwd: None, root: None, images: false };
+    bench.registry.specs_for(&asker);
     assert!(!bench.call("read_image", arguments).await.is_error);
 }
 

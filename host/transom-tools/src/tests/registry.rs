@@ -10,10 +10,14 @@ use std::{
 
 use serde_json::json;
 use tokio::{runtime::Handle, sync::Notify};
-use transom_harness::ports::{ToolOutcome, Tools};
+use transom_frame::SessionId;
+use transom_harness::{
+    ports::{Asker, ToolOutcome, ToolSpec, Tools},
+    subagents::{ToolFilter, Toolset},
+};
 
 use super::{Bench, Made, coded, failure, plain, text};
-use crate::{Options, Registry, ToolError};
+use crate::{Addition, Call, Options, Registry, Running, Tool, ToolError};
 
 #[tokio::test]
 async fn specs_are_sorted_and_say_what_is_required() {
@@ -266,4 +270,48 @@ async fn what_shells_do_not_get_is_reported_by_name() {
         options.keep = vec!["KEYBOARD_LAYOUT".to_owned()];
     });
     assert_eq!(bench.registry.withheld(), ["DEEPSEEK_API_KEY", "TRANSOM_HOME"]);
+}
+
+/// A tool that says something else to each session.
+struct Personal(&'static str);
+
+impl Tool for Personal {
+    fn spec(&self) -> ToolSpec {
+        let parameters = json!({ "type": "object" });
+        ToolSpec { name: self.0.to_owned(), description: "For".to_owned(), parameters }
+    }
+
+    fn addition(&self) -> Option<Addition> {
+        let name = self.0;
+        Some(Arc::new(move |asker| Some(format!(" {}, from {name}", asker.session))))
+    }
+
+    fn run(&self, _: Call) -> Running {
+        Box::pin(async { Ok(ToolOutcome::text("")) })
+    }
+}
+
+#[tokio::test]
+async fn every_tool_may_say_something_of_its_own_to_a_session() {
+    let bench = Bench::with(|options| options.enabled = vec!["read".to_owned()]);
+    let registry = &bench.registry;
+    let (main, other) = ("main".into(), "other".into());
+    let told = |session: &SessionId| -> Vec<String> {
+        let asker = Asker { session: session.clone(), cwd: None, root: None, images: true };
+        let specs = registry.specs_for(&asker);
+        let added = specs.iter().filter(|spec| spec.name != "read");
+        added.map(|spec| spec.description.clone()).collect()
+    };
+    assert!(!registry.specs_need_disk(&main));
+    registry.register_for(&main, Arc::new(Personal("mine"))).unwrap();
+    assert!(registry.specs_need_disk(&main) && !registry.specs_need_disk(&other));
+    registry.register(Arc::new(Personal("all"))).unwrap();
+    assert_eq!(told(&main), ["For main, from all", "For main, from mine"]);
+    assert_eq!(told(&other), ["For other, from all"]);
+
+    // What a session may not use does not speak to it.
+    let filters = vec![ToolFilter { allow: Some(vec!["read".to_owned()]), deny: Vec::new() }];
+    registry.equip(&other, Toolset { filters, ..Toolset::default() });
+    assert_eq!(told(&other), [""; 0]);
+    assert!(!registry.specs_need_disk(&other));
 }

@@ -70,7 +70,7 @@ async fn skills_are_named_to_the_session_that_has_them() {
         !bench.registry.specs(&"main".into())[1].description.contains("zip"),
         "it is no other session's"
     );
-    assert!(bench.registry.specs_need_disk());
+    assert!(bench.registry.specs_need_disk(&"main".into()));
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ fn a_hook_is_read_with_its_defaults() {
             tool: Some("ba*".to_owned()),
             program: PathBuf::from("/etc/t/./check"),
             arguments: vec!["--strict".to_owned(), "--strict".to_owned()],
+            directory: PathBuf::from("/etc/t"),
             timeout_ms: 10_000,
         },
         Hook {
@@ -34,6 +35,7 @@ fn a_hook_is_read_with_its_defaults() {
             tool: None,
             program: PathBuf::from("logger"),
             arguments: Vec::new(),
+            directory: PathBuf::from("/etc/t"),
             timeout_ms: 50,
         },
     ];

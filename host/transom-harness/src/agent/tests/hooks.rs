@@ -247,6 +247,23 @@ fn what_nobody_has_reviewed_is_not_shown_when_the_turn_is_cancelled() {
 }
 
 #[test]
+fn a_failure_that_nobody_has_reviewed_keeps_its_text_when_the_turn_is_cancelled() {
+    // L-49: under review when the cancel comes, or told after it.
+    let post_execute = HookPoints { post_execute: true, ..NONE };
+    let failed = || ToolOutcome::error("no such file", Some(("FsError", "FS_NOT_FOUND")));
+    let expected = "tool/result \"c\" \"Error: no such file\" \"FS_NOT_FOUND\"";
+    let mut play = judged(post_execute);
+    play.tool("c", failed()).cancel(InboxFate::Clear);
+    let said = play.told();
+    assert!(said.contains(expected), "{said}");
+
+    let mut play = judged(post_execute);
+    play.cancel(InboxFate::Clear).tool("c", failed());
+    let said = play.told();
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn those_who_watch_see_every_result_that_stands_in_the_log() {
     let mut play = with_calls(HookPoints { result: true, ..NONE }, &["a", "b"], false);
     play.judge(Judgement::Refuse(ToolOutcome::error("denied", None)));
@@ -363,6 +380,33 @@ fn what_runs_is_waited_for_when_the_scheduler_fails() {
     assert_eq!(said.matches("tool/result").count(), 1, "{said}");
     assert!(!said.contains("tool/call"), "{said}");
     assert!(said.contains("the judge is gone") && said.ends_with("idle"), "{said}");
+
+    // Models refuse calls that nothing answers: the next request says of each that it has no result.
+    play.prompt("again").assemble();
+    let request = play.requests.last().unwrap();
+    let said =
+        request.messages.iter().flat_map(|message| &message.content).map(|block| match block {
+            Block::Text { text } => text.clone(),
+            Block::ToolCall { id, .. } => format!("call {id}"),
+            Block::ToolResult { tool_call_id, content, is_error } => {
+                format!("{tool_call_id} {content:?} {is_error}")
+            }
+            other => panic!("{other:?}"),
+        });
+    let none = [Block::text("Error: the tool call has no result")];
+    let expected = [
+        "go".to_owned(),
+        "call a".to_owned(),
+        "call b".to_owned(),
+        "call c".to_owned(),
+        format!("a {:?} false", [Block::text("one")]),
+        format!("b {none:?} true"),
+        format!("c {none:?} true"),
+        "again".to_owned(),
+    ];
+    assert_eq!(said.collect::<Vec<_>>(), expected);
+    let log = play.events.iter().filter(|event| event["type"] == "tool/result");
+    assert_eq!(log.count(), 1, "and the log says nothing of that");
 }
 
 #[test]

@@ -119,6 +119,7 @@ fn a_delegated_session_is_born_with_its_parents_mode_and_asks_nobody() {
         agent_model: None,
         persona: None,
         tool_filter: None,
+        inherited_tool_filters: Vec::new(),
     };
     let born = play.agent.delegated(5, descriptor, Some(Mode::ReadOnly));
     assert_eq!(texts(&born), ["0 sandbox/mode read-only", "1 approval/policy never"]);

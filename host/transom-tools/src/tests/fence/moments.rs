@@ -159,3 +159,20 @@ fn a_file_that_is_exchanged_during_a_write_is_left_alone() {
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["f"]);
 }
+
+#[test]
+fn a_look_that_is_no_call_leaves_nothing_behind() {
+    // It may come when its session is forgotten already, and then nobody forgets it again.
+    let yard = Yard::new();
+    fs::create_dir(yard.path("late")).unwrap();
+    let glance = || yard.fence.glance("s", &yard.path("late"), None);
+    assert_eq!(glance().unwrap().workspace, yard.path("late"));
+    fs::rename(yard.path("late"), yard.path("aside")).unwrap();
+    symlink(yard.path("aside"), yard.path("late")).unwrap();
+    assert_eq!(glance().unwrap().workspace, yard.path("aside"), "nobody holds it");
+    // Once a call has decided, it counts.
+    yard.fence.places("s", &yard.path("late"), None).unwrap();
+    fs::remove_file(yard.path("late")).unwrap();
+    fs::rename(yard.path("aside"), yard.path("late")).unwrap();
+    assert!(glance().is_err());
+}

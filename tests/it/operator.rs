@@ -226,10 +226,11 @@ fn a_reload_reaches_what_holds_back_hooks() {
     // P-38.
     let place = Place::apart();
     let mark = place.root().join("mark");
-    let hook = format!(
-        "[[hook]]\nname = \"marks\"\nevent = \"pre-execute\"\ncommand = [\"sh\", \"-c\", \"touch {} 2>/dev/null; exit 0\"]\n",
-        text(&mark)
-    );
+    let mark_and_allow =
+        format!("touch {} 2>/dev/null; echo '{{\"decision\": \"allow\"}}'", text(&mark));
+    let command = json!(["sh", "-c", mark_and_allow]);
+    let hook =
+        format!("[[hook]]\nname = \"marks\"\nevent = \"pre-execute\"\ncommand = {command}\n");
     let preset = |name: &str| manifest(&format!("[permissions]\npreset = \"{name}\"\n{hook}"));
     let file = place.file("transom.toml", preset("read-only"));
     let mut house = House::launched(place, Launch::new(["run", "--manifest", text(&file)]));

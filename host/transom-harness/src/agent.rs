@@ -40,7 +40,7 @@ use self::turn::Turn;
 pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
-    permissions::Permissions,
+    permissions::{Cap, Permissions},
     queue::QueueAction,
 };
 
@@ -206,7 +206,7 @@ impl Agent {
         chance: Chance,
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
-        let Restored { log, inbox, cwd, closers } = restore(header.clone(), events, now)?;
+        let Restored { log, inbox, cwd, closers, .. } = restore(header.clone(), events, now)?;
         let mut agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
         agent.keep_effort();
         Ok((agent, closers))
@@ -248,7 +248,7 @@ impl Agent {
         chance: Chance,
         now: u64,
     ) -> Result<(Agent, Vec<Event>), RestoreError> {
-        let Restored { log, inbox, cwd, closers } = fork(header.clone(), events, now)?;
+        let Restored { log, inbox, cwd, closers, .. } = fork(header.clone(), events, now)?;
         let agent = Agent { log, inbox, cwd, ..Agent::new(header, route, config, chance) };
         Ok((agent, closers))
     }

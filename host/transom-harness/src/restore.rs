@@ -2,6 +2,8 @@
 //! (L-27, L-78 to L-80). Reading the log from disk is the store's.
 
 mod children;
+mod lost_children;
+mod lost_jobs;
 
 use std::{
     borrow::Cow,
@@ -17,13 +19,15 @@ use crate::{
     event::{Data, Event, Target, TurnEnd},
     header::Header,
     inbox::Inbox,
-    jobs::{JobCause, JobKind, JobRecord, JobStatus, notice},
+    jobs::{JobKind, JobRecord, JobStatus},
     log::{Effort, Log, ReplaceError},
     message::{CONTEXT_PLUGIN, Message, Role, Source},
     permissions::Outcome,
     ports::ToolErrorCode,
     vocabulary,
 };
+
+use lost_children::Awaited;
 
 /// What the model is told of a call that was never begun.
 const NOT_STARTED: &str = "Error: the host stopped before this tool call was started. Nothing was done; it is safe to \
@@ -33,9 +37,6 @@ const NOT_STARTED: &str = "Error: the host stopped before this tool call was sta
 const OUTCOME_UNKNOWN: &str = "Error: the host stopped while this tool call was running, and its outcome is unknown. Do \
                                not repeat it blindly: check the state first, or ask, unless the operation only reads or \
                                can be repeated without harm.";
-
-/// What became of a job that ran when the host stopped (P-78).
-const LOST: &str = "lost: the host stopped before it ended";
 
 /// Why a stored log cannot be continued.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -109,6 +110,7 @@ pub(crate) struct Restored {
     pub(crate) cwd: Option<String>,
     /// Events that the log lacked, to be stored and not shown (decision 79).
     pub(crate) closers: Vec<Event>,
+    awaited: Awaited,
 }
 
 #[derive(Deserialize)]
@@ -287,6 +289,7 @@ pub(crate) fn restore(
     let (mut restored, open, ends_seed) = fold(header, events)?;
     restored.close(open);
     restored.lose_jobs(now);
+    restored.lose_children();
     if !ends_seed || !restored.closers.is_empty() {
         let event = restored.log.append(now, &Data::EndSeed {});
         restored.closers.push(event);
@@ -323,6 +326,7 @@ fn fold(header: Header, events: &[Arc<str>]) -> Result<(Restored, Open, bool), R
         log: Log::new(header),
         inbox: Inbox::default(),
         closers: Vec::new(),
+        awaited: Awaited::default(),
     };
     restored.log.resumed = true;
     let mut open = Open::default();
@@ -357,6 +361,7 @@ impl Restored {
         self.inbox = Inbox::default();
         self.log.jobs.clear();
         self.log.children.clear();
+        self.awaited = Awaited::default();
         self.log.descriptor = None;
     }
 
@@ -365,6 +370,7 @@ impl Restored {
         match &*envelope.kind {
             "agent/inbox/spliced" => {
                 let Splice { target, start, removed_count, inserted } = read(envelope)?;
+                self.awaited.told(&inserted);
                 let inserted = inserted.into_iter().map(Arc::new).collect();
                 if !self.inbox.splice(target, start, removed_count, inserted) {
                     return Err(RestoreError::Splice { seq });
@@ -398,6 +404,7 @@ impl Restored {
             }
             "tool/call" => {
                 let Called { call_id } = read(envelope)?;
+                self.awaited.called(envelope);
                 open.started.entry(call_id).or_default().push_back(seq);
             }
             "tool/result" => {
@@ -408,6 +415,7 @@ impl Restored {
                         open.unanswered.remove(at);
                     }
                     open.started.get_mut(call_id).and_then(VecDeque::pop_front);
+                    self.awaited.answered(call_id, is_error(&message));
                 }
                 self.surface(envelope, message)?;
             }
@@ -483,46 +491,6 @@ impl Restored {
             .map_err(|why| RestoreError::Surface { seq, why })
     }
 
-    /// Jobs that ran when the host stopped: their owner is told, and not woken (P-78).
-    fn lose_jobs(&mut self, now: u64) {
-        let time = self.log.last_time();
-        let mut lost = Vec::new();
-        for job in self.log.jobs.iter_mut().filter(|job| !job.status.is_end()) {
-            job.status = JobStatus::Failed;
-            job.detail = Some(LOST.to_owned());
-            job.finished_at = Some(now);
-            lost.push(job.clone());
-        }
-        for job in lost {
-            let data = Data::JobSettled {
-                job_id: &job.id,
-                status: job.status,
-                detail: job.detail.as_deref(),
-                finished_at: now,
-                cause: JobCause::Lost,
-            };
-            self.closers.push(self.log.append(time, &data));
-            let (text, source) = notice(&job);
-            let id = format!("lost-job-{}-{}", job.id, self.log.next_seq());
-            let message = Arc::new(Message {
-                id: id.into(),
-                role: Role::User,
-                content: vec![Block::text(text)],
-                source,
-            });
-            let inserted = [Arc::clone(&message)];
-            let data = Data::InboxSpliced {
-                target: Target::NextStep,
-                start: self.inbox.list(Target::NextStep).len(),
-                removed_count: None,
-                inserted: &inserted,
-                outcome: None,
-            };
-            self.closers.push(self.log.append(time, &data));
-            self.inbox.push(Target::NextStep, message);
-        }
-    }
-
     /// Ends what a crash left open, with the time of the last event (L-79).
     fn close(&mut self, mut open: Open) {
         let Some(turn) = open.turn else { return };
@@ -581,6 +549,13 @@ fn read<'a, T: Deserialize<'a>>(envelope: &Envelope<'a>) -> Result<T, RestoreErr
         seq: envelope.seq,
         why: format!("{}: {error}", envelope.kind),
     })
+}
+
+/// Whether a result tells of a failure.
+fn is_error(message: &Message) -> bool {
+    let failed =
+        |block: &Block| matches!(block.typed().as_ref(), Block::ToolResult { is_error: true, .. });
+    message.content.iter().any(failed)
 }
 
 fn calls(message: &Message) -> Vec<String> {

@@ -181,6 +181,8 @@ pub struct Listed {
     pub label: String,
     /// What it does.
     pub state: ChildState,
+    /// Messages that it has not begun with, as far as that is known without reading its log.
+    pub waiting: usize,
 }
 
 /// What a child does.
@@ -259,12 +261,13 @@ impl ChildCode {
 pub const WORDS_BYTES_MAX: usize = 512 << 10;
 
 /// What a parent is told when a child that lives on has come to rest (P-80): who tells it, and what. `output` is what
-/// the child has said last; of that, it is told [`WORDS_BYTES_MAX`].
+/// the child has said last, of which it is told [`WORDS_BYTES_MAX`]; `waiting`, how many messages it has not begun with.
 pub fn settled(
     child: &SessionId,
     label: &str,
     stop_reason: &str,
     output: &[Block],
+    waiting: usize,
 ) -> (Source, Vec<Block>) {
     let how = match stop_reason {
         "completed" => "has finished",
@@ -274,19 +277,40 @@ pub fn settled(
         _ => "has failed",
     };
     let texts = last_words(output);
-    let mut content = vec![Block::text(format!("subagent {child} {how}."))];
+    let rest = match waiting {
+        0 => String::new(),
+        1 => ", and 1 message waits there until the next one is sent".to_owned(),
+        more => format!(", and {more} messages wait there until the next one is sent"),
+    };
+    let mut content = vec![Block::text(format!("subagent {child} {how}{rest}."))];
     content.push(Block::text(match texts.is_empty() {
         true => "It has left no closing message.",
         false => "Its last words:",
     }));
     content.extend(texts);
-    let summary = shortened(&format!("{label} {how}"), SUMMARY_CHARS_MAX);
-    let source = Source::SubagentSettled {
+    (notice_of(child, &format!("{label} {how}")), content)
+}
+
+/// The same of a child that was at work, as far as its parent knows, when the host stopped. What it has said by then,
+/// and what waits there, its own log tells when it is continued.
+pub fn interrupted(child: &SessionId, label: &str) -> (Source, Vec<Block>) {
+    let how = "was interrupted";
+    let content = vec![
+        Block::text(format!("subagent {child} {how}: the host stopped before it had finished.")),
+        Block::text(
+            "It does not go on by itself. It can be written to again, and then takes up what it was sent and had not \
+             begun with.",
+        ),
+    ];
+    (notice_of(child, &format!("{label} {how}")), content)
+}
+
+fn notice_of(child: &SessionId, summary: &str) -> Source {
+    Source::SubagentSettled {
         form: Form::Notice,
-        summary,
+        summary: shortened(summary, SUMMARY_CHARS_MAX),
         sender_session_id: child.as_str().to_owned(),
-    };
-    (source, content)
+    }
 }
 
 /// The texts among what a child has said last, cut at a character where they are too long.

@@ -183,12 +183,14 @@ impl Router {
         let Some(session) = self.sessions.get(parent) else { return Vec::new() };
         let listed = session.agent.log().children().iter().map(|kept| {
             let live = self.sessions.get(&kept.child);
-            let state = match live.filter(|live| live.parent() == Some(parent)) {
+            let live = live.filter(|live| live.parent() == Some(parent));
+            let waiting = live.map_or(0, |live| live.agent.waiting());
+            let state = match live {
                 Some(live) if live.agent.status() == Status::Running => ChildState::Running,
                 Some(_) => ChildState::Idle,
                 None => ChildState::Stored,
             };
-            Listed { child: kept.child.clone(), label: kept.label.clone(), state }
+            Listed { child: kept.child.clone(), label: kept.label.clone(), state, waiting }
         });
         listed.collect()
     }
@@ -292,8 +294,8 @@ impl Router {
     }
 
     fn pass_on(&mut self, out: &mut Vec<Effect>, now: u64, parent: &SessionId, last: LastWords) {
-        let LastWords { child, label, provider, stop_reason, output } = last;
-        let (source, content) = settled(&child, &label, stop_reason, &output);
+        let LastWords { child, label, provider, stop_reason, output, waiting } = last;
+        let (source, content) = settled(&child, &label, stop_reason, &output, waiting);
         let is_live = |live: &Session| live.stage == Stage::Live;
         let stays = self.sessions.get(parent).is_some_and(is_live);
         self.with_agent(out, now, parent, |agent, effects| {
@@ -322,6 +324,8 @@ struct LastWords {
     provider: String,
     stop_reason: &'static str,
     output: Vec<Block>,
+    /// Messages that it has not begun with.
+    waiting: usize,
 }
 
 impl LastWords {
@@ -337,6 +341,7 @@ impl LastWords {
                 None => stop_reason(agent.last_end()),
             },
             output: agent.output(),
+            waiting: agent.waiting(),
         }
     }
 }

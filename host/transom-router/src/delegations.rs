@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use transom_frame::{Frame, SessionId};
 use transom_harness::{
-    agent::{Agent, Delivery, InboxFate, Status},
+    agent::{Agent, Cap, Delivery, InboxFate, Status},
     block::Block,
     chance::Chance,
     event::{Cause, Event, SubagentMode, TurnEnd},
@@ -190,6 +190,8 @@ impl Router {
         let above = parent.toolset.filters.clone();
         let descriptor = descriptor(&delegation.description, nature, above);
         let mut born = agent.delegated(now, descriptor, delegation.access.logged_mode);
+        // It may have been switched since the call that delegates was begun.
+        born.extend(agent.capped(now, parent.agent.access().mode, Cap::Delegation));
         born.extend(agent.pin(now));
         let (owner, door) = (parent.owner, Arc::clone(&parent.door));
         let work = match nature.continuable {

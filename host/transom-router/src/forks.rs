@@ -6,7 +6,7 @@ use std::{borrow::Cow, sync::Arc};
 use serde::Deserialize;
 use transom_frame::{Code, ConnectionId, Failure, SessionId};
 use transom_harness::{
-    agent::{Agent, Partial},
+    agent::{Agent, Cap, Partial},
     chance::Chance,
     event::Event,
     header::Header,
@@ -168,6 +168,7 @@ impl Router {
         agent.set_partial(forking.partial);
         let mut stored: Vec<_> = events.iter().filter_map(copy).collect();
         stored.extend(closers);
+        stored.extend(agent.capped(now, self.host.kept_mode_max, Cap::Ceiling));
         stored.extend(agent.pin(now));
         Ok(Born { agent, stored, created: true })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use transom_frame::{Code, ConnectionId, Failure, SessionId};
 use transom_harness::{
-    agent::{Agent, Partial},
+    agent::{Agent, Cap, Partial},
     chance::Chance,
     event::Event,
     header::Header,
@@ -203,6 +203,7 @@ impl Router {
                 if names_nobody {
                     agent.keep_route();
                 }
+                stored.extend(agent.capped(now, self.host.kept_mode_max, Cap::Ceiling));
                 stored.extend(agent.pin(now));
                 self.house(out, id, Born { agent, stored, created: false });
             }

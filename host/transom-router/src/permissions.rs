@@ -4,7 +4,7 @@ use serde_json::json;
 use transom_frame::{Code, Failure, SessionId};
 use transom_harness::{
     agent::Agent,
-    permissions::{presets::PRESETS, rules::Pattern},
+    permissions::{Mode, presets::PRESETS, rules::Pattern},
 };
 
 use crate::{Effect, peer::Asked, request::Permissions, router::Router};
@@ -20,7 +20,7 @@ impl Router {
         wanted: &Permissions,
     ) {
         if let Some(preset) = &wanted.set {
-            let ceiling = self.host.ceiling;
+            let ceiling = self.ceiling_of(id);
             let now_at = self.sessions.get(id).map(|session| session.agent.access().mode);
             // Narrowing is always possible.
             let wide = PRESETS.iter().find(|known| {
@@ -42,15 +42,38 @@ impl Router {
             if let Some(Err(failure)) = switched {
                 return self.refuse(out, &asked, &failure);
             }
+            self.narrow_below(out, now, id);
         }
         let Some(session) = self.sessions.get(id) else { return };
         let shown = session.agent.permissions();
         let body = json!({
             "current": shown.current_value,
             "options": shown.options,
-            "ceiling": self.host.ceiling.as_str(),
+            "ceiling": self.ceiling_of(id).as_str(),
         });
         self.reply(out, id, asked, body.to_string());
+    }
+
+    /// The widest mode that a door may switch a session to. One that works for another is never wider than that one.
+    fn ceiling_of(&self, id: &SessionId) -> Mode {
+        let ceiling = self.host.ceiling;
+        self.mode_above(id).map_or(ceiling, |above| above.min(ceiling))
+    }
+
+    /// What the live session may do that this one works for.
+    fn mode_above(&self, id: &SessionId) -> Option<Mode> {
+        let parent = self.sessions.get(id)?.parent()?;
+        Some(self.sessions.get(parent)?.agent.access().mode)
+    }
+
+    /// After a switch: whatever works below a session may do no more than the one that it works for.
+    fn narrow_below(&mut self, out: &mut Vec<Effect>, now: u64, id: &SessionId) {
+        // Parents before their children.
+        for below in self.with_descendants(id).iter().rev().filter(|below| *below != id) {
+            if let Some(most) = self.mode_above(below) {
+                self.with_agent(out, now, below, |agent, effects| agent.narrow(effects, now, most));
+            }
+        }
     }
 
     /// Holds a session that is about to be published to where its directory really stands, which is `found`, unless it

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use transom_frame::SessionId;
 use transom_harness::{
-    agent::Agent,
+    agent::{Agent, Cap},
     chance::Chance,
     event::Event,
     header::{Header, Origin},
@@ -147,6 +147,8 @@ impl Router {
             ..Route::default()
         };
         agent.keep_own_route(routed(parent.agent.route(), &own));
+        let most = parent.agent.access().mode.min(self.host.kept_mode_max);
+        closers.extend(agent.capped(now, most, Cap::Delegation));
         closers.extend(agent.pin(now));
         Ok((agent, closers))
     }

@@ -52,6 +52,9 @@ pub struct HostFacts {
     pub always_answered: bool,
     /// The widest mode that a door may switch a session to (P-25).
     pub ceiling: Mode,
+    /// The widest mode that a session keeps which is made from a stored log: the ceiling, where the operator has named
+    /// one, and otherwise any, because new defaults touch no existing session (P-10).
+    pub kept_mode_max: Mode,
     /// The directories that sessions may use; empty: all (P-5).
     pub workspaces: Vec<Pattern>,
     /// What becomes of images in prompts.
@@ -69,6 +72,7 @@ impl Default for HostFacts {
             sessions_max: 10_000,
             always_answered: false,
             ceiling: Mode::DangerFullAccess,
+            kept_mode_max: Mode::DangerFullAccess,
             workspaces: Vec::new(),
             images: Images::default(),
         }
@@ -82,6 +86,8 @@ pub struct Settings {
     pub route: Route,
     /// As in [`HostFacts`].
     pub ceiling: Mode,
+    /// As in [`HostFacts`].
+    pub kept_mode_max: Mode,
     /// As in [`HostFacts`].
     pub workspaces: Vec<Pattern>,
     /// What sessions that begin from now on have in common.
@@ -201,9 +207,11 @@ impl Router {
                 self.question(out, question, &session, questions);
             }
             Event::WithdrawQuestion { question } => self.withdraw_question(out, question),
-            Event::Configured(Settings { route, ceiling, workspaces, config }) => {
+            Event::Configured(settings) => {
+                let Settings { route, ceiling, kept_mode_max, workspaces, config } = settings;
                 self.config = Arc::new(config);
-                self.host = HostFacts { route, ceiling, workspaces, ..self.host.clone() };
+                let host = self.host.clone();
+                self.host = HostFacts { route, ceiling, kept_mode_max, workspaces, ..host };
             }
             Event::Shutdown => {
                 self.ending.get_or_insert_default();

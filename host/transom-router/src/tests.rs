@@ -112,6 +112,7 @@ fn host() -> HostFacts {
         sessions_max: 1000,
         always_answered: false,
         ceiling: Mode::DangerFullAccess,
+        kept_mode_max: Mode::DangerFullAccess,
         workspaces: Vec::new(),
         images: Images::AsTheyCame,
     }

@@ -150,7 +150,13 @@ fn told(what: What, call: &Call, obeyed: &Obeyed) -> String {
         (_, Obeyed::Listed(children)) if children.is_empty() => "(no subagents)".to_owned(),
         (_, Obeyed::Listed(children)) => {
             let lines = children.iter().map(|listed| {
-                format!("{} {} — {}", listed.child, listed.state.as_str(), listed.label)
+                let state = listed.state.as_str();
+                let waiting = match listed.waiting {
+                    0 => String::new(),
+                    1 => ", 1 message waiting".to_owned(),
+                    more => format!(", {more} messages waiting"),
+                };
+                format!("{} {state}{waiting} — {}", listed.child, listed.label)
             });
             lines.collect::<Vec<_>>().join("\n")
         }

@@ -129,7 +129,7 @@ pub(crate) fn start(
     let site = Site { directory: &directory, path: &path, store: &store, session_log };
     let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
 
-    let transom_router::Settings { route, ceiling, workspaces, config } =
+    let transom_router::Settings { route, ceiling, kept_mode_max, workspaces, config } =
         live::settings(manifest, extras, tooling.hooks.as_ref());
     let facts = HostFacts {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -139,6 +139,7 @@ pub(crate) fn start(
         sessions_max: HOST_SESSIONS_MAX,
         always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
         ceiling,
+        kept_mode_max,
         workspaces,
         images: extras.images,
     };

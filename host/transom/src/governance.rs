@@ -93,6 +93,15 @@ pub(crate) fn ceiling(manifest: &Manifest, governance: Governance) -> Mode {
     }
 }
 
+/// The widest mode that a session from the store keeps: the ceiling, but only one that the manifest names. The preset
+/// is for new sessions (P-10).
+pub(crate) fn kept_mode_max(manifest: &Manifest, governance: Governance) -> Mode {
+    match manifest.permissions.ceiling_named {
+        true => ceiling(manifest, governance),
+        false => Mode::DangerFullAccess,
+    }
+}
+
 /// The directories that sessions may use; empty: all.
 pub(crate) fn workspaces(manifest: &Manifest) -> Vec<Pattern> {
     manifest.permissions.workspaces.iter().flatten().map(Pattern::new).collect()

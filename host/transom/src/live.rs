@@ -100,6 +100,7 @@ pub(crate) fn settings(
             ..Route::default()
         },
         ceiling: governance::ceiling(manifest, extras.governance),
+        kept_mode_max: governance::kept_mode_max(manifest, extras.governance),
         workspaces: governance::workspaces(manifest),
         config: AgentConfig {
             prompt: deployment::prompt_sections(manifest, extras),

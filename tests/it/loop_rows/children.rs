@@ -38,6 +38,20 @@ fn texts(message: &Value) -> Vec<&str> {
     blocks.filter_map(|block| block["text"].as_str()).collect()
 }
 
+/// Whether a frame shows that `main` is told how a child has come to rest.
+fn is_notice(frame: &Value) -> bool {
+    frame["session"] == "main"
+        && frame["body"]["type"] == "user/message"
+        && frame["body"]["data"]["source"]["kind"] == "subagent-settled"
+}
+
+/// Whether a frame shows that `main` has answered with these words.
+fn heard(frame: &Value, words: &str) -> bool {
+    frame["session"] == "main"
+        && frame["body"]["type"] == "assistant/message"
+        && texts(&frame["body"]["data"]["message"]) == [words]
+}
+
 fn code(events: &[Value]) -> Value {
     of_kind(events, "tool/result").last().expect("a result")["data"]["error"]["code"].clone()
 }
@@ -200,9 +214,11 @@ fn an_interrupt_keeps_the_inbox_and_strangers_are_refused() {
         told.set(told.get() || (frame["session"] == "main" && hears));
         told.get() && frame["session"] == "main" && frame["body"]["status"] == "idle"
     });
+    let waits = "and 1 message waits there until the next one is sent";
     let notices = from(&stage.peer.events("main"), "subagent-settled");
-    assert_eq!(texts(&notices[0])[0], format!("subagent {child} was stopped."));
-    assert_eq!(results(&stage.turn("list"))[0].1, format!("{child} idle — Child task"));
+    assert_eq!(texts(&notices[0])[0], format!("subagent {child} was stopped, {waits}."));
+    let idle = format!("{child} idle, 1 message waiting — Child task");
+    assert_eq!(results(&stage.turn("list"))[0].1, idle);
 
     // What waited is taken up with the next message.
     stage.turn(&format!("write agent {child}"));
@@ -222,6 +238,7 @@ fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
         rule("list", 1, json!([call("l1", "list_agents", json!({}))])),
         rule("write agent", 1, json!([call("m1", "send_message", message)])),
         {"when": {"contains": "carry on please"}, "answer": [{"text": "here I am"}]},
+        {"when": {"notice": "here I am"}, "answer": [{"text": "all is told"}]},
         {"answer": [{"text": "well"}]},
     ]);
     let mut stage = Setting::scripted(script).manifest(CONTINUABLE).ready();
@@ -233,17 +250,18 @@ fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
 
     stage.restart();
     stage.resume("main");
+    assert!(!stage.peer.told("main").iter().any(|told| told == "running"), "it is not woken");
     let list = stage.turn("list");
     assert_eq!(results(&list)[0].1, format!("{child} stored — Child task"));
+    let told = from(&list, "subagent-settled");
+    let words =
+        format!("subagent {child} was interrupted: the host stopped before it had finished.");
+    assert_eq!((told.len(), texts(&told[0])[0]), (1, &*words));
     stage.turn(&format!("write agent {child}"));
     stage.peer.idle(&child, 1);
-    let notice = |frame: &Value| {
-        frame["session"] == "main"
-            && frame["body"]["type"] == "user/message"
-            && frame["body"]["data"]["source"]["kind"] == "subagent-settled"
-    };
-    let notice = stage.peer.first(notice)["body"]["data"].clone();
+    let notice = stage.peer.nth(2, is_notice)["body"]["data"].clone();
     assert_eq!(texts(&notice)[2], "here I am");
+    stage.peer.first(|frame| heard(frame, "all is told"));
 
     let own = stage.exported(&child);
     let ends: Vec<_> =
@@ -265,6 +283,81 @@ fn a_child_of_a_host_that_was_killed_comes_back_when_it_is_written_to() {
     stage.peer.reply(&id);
     stage.peer.idle("stranger", 1);
     assert_eq!(results(&stage.peer.events("stranger"))[0].1, "(no subagents)");
+
+    // It has heard of everything: there is nothing to tell once more.
+    stage.kill();
+    stage.restart();
+    stage.resume("main");
+    let list = stage.turn("list");
+    assert_eq!(from(&list, "subagent-settled"), [Value::Null; 0]);
+    audited(&stage, "main");
+}
+
+/// The last mode that a session's log has, and who has set it.
+fn mode(events: &[Value]) -> Value {
+    of_kind(events, "sandbox/mode").pop().expect("a mode")["data"].clone()
+}
+
+/// P-23, P-35: what a parent may no longer do it cannot have done by a child either: not by one that is live, not by one
+/// from the store, not under another manifest.
+#[test]
+fn a_parent_that_was_narrowed_does_not_act_through_its_children() {
+    let message = json!({"subagent_id": "{{prompt after agent}}", "message": "now reach out"});
+    let script = json!([
+        rule("go", 1, json!([start("you are the child")])),
+        rule("write agent", 1, json!([call("m1", "send_message", message)])),
+        rule("now reach out", 1, json!([bash("b1", "echo out > ../outside")])),
+        {"answer": [{"text": "well"}]},
+    ]);
+    let free = format!("{CONTINUABLE}[permissions]\npreset = \"danger-full-access\"\n");
+    let mut stage = Setting::scripted(script).switching().manifest(&free).ready();
+    let outside = stage.place.cwd.parent().expect("a directory above").join("outside");
+    let born = |stage: &mut Stage, n: usize| {
+        let id = stage.peer.prompt("main", "go");
+        stage.peer.reply(&id);
+        let added = |frame: &Value| {
+            frame["name"] == "session/added" && frame["body"]["origin"] == "subagent"
+        };
+        let child = stage.peer.nth(n, added)["session"].as_str().expect("an id").to_owned();
+        stage.peer.idle(&child, 1);
+        child
+    };
+    let reach = |stage: &mut Stage, child: &str, rests: usize| {
+        let id = stage.peer.prompt("main", &format!("write agent {child}"));
+        stage.peer.reply(&id);
+        stage.peer.idle(child, rests);
+        outside.exists()
+    };
+    let switch = |stage: &mut Stage, preset: &str| {
+        stage.peer.call("session/permissions", "main", json!({ "set": preset }))
+    };
+    let older = born(&mut stage, 1);
+    assert!(reach(&mut stage, &older, 2), "as long as its parent may");
+    std::fs::remove_file(&outside).expect("what it has written");
+
+    switch(&mut stage, "read-only");
+    let handed_on = json!({"mode": "read-only", "source": "delegation"});
+    assert_eq!(mode(&stage.log(&older)), handed_on);
+    assert!(!reach(&mut stage, &older, 3));
+    switch(&mut stage, "danger-full-access");
+    assert!(!reach(&mut stage, &older, 4), "wider it does not become by that");
+    let younger = born(&mut stage, 2);
+    assert!(reach(&mut stage, &younger, 2), "it is as wide as its parent");
+    std::fs::remove_file(&outside).expect("what it has written");
+    audited(&stage, &older);
+
+    // The operator's ceiling holds for what is stored, and for the children of that.
+    stage.kill();
+    let low = "[permissions]\npreset = \"read-only\"\nceiling = \"read-only\"\n";
+    stage.rewrite(&format!("{CONTINUABLE}{low}"));
+    stage.restart();
+    stage.resume("main");
+    assert_eq!(mode(&stage.log("main")), json!({"mode": "read-only"}), "as by a switch");
+    assert!(!reach(&mut stage, &younger, 1));
+    assert_eq!(mode(&stage.log(&younger)), handed_on);
+    for session in ["main", &older, &younger] {
+        audited(&stage, session);
+    }
 }
 
 const JUDGE: &str = "[subagents.judge]\ndescription = \"Judges.\"\npersona = \"You are strict.\"\ntools = [\"read\"]\n\

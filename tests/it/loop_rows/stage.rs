@@ -31,6 +31,7 @@ pub(super) struct Stage {
     pub(super) model: ModelServer,
     pub(super) peer: Frames,
     launch: Launch,
+    door: String,
     route: Value,
 }
 
@@ -41,6 +42,8 @@ pub(super) struct Setting {
     route: Value,
     /// The peer is shown asks.
     asks: bool,
+    /// The door may switch sessions (P-35).
+    switches: bool,
 }
 
 impl Setting {
@@ -48,7 +51,7 @@ impl Setting {
     pub(super) fn scripted(rules: Value) -> Setting {
         let script = json!({ "rules": rules });
         let route = json!({"provider": "scripted"});
-        Setting { manifest: String::new(), script, route, asks: true }
+        Setting { manifest: String::new(), script, route, asks: true, switches: false }
     }
 
     /// With the provider that speaks to a model server.
@@ -68,6 +71,11 @@ impl Setting {
         Setting { manifest: tables.to_owned(), ..self }
     }
 
+    /// With a door that may switch sessions.
+    pub(super) fn switching(self) -> Setting {
+        Setting { switches: true, ..self }
+    }
+
     /// With a peer that is shown no asks.
     pub(super) fn without_asks(self) -> Setting {
         Setting { asks: false, ..self }
@@ -77,7 +85,13 @@ impl Setting {
     pub(super) fn start(self) -> Stage {
         let place = Place::new();
         let model = ModelServer::start();
-        let manifest = place.file("transom.toml", format!("{}\n{DOOR}", self.manifest));
+        let mut door = DOOR.to_owned();
+        if self.switches {
+            let policy = "[frames]\nallow = [\"host/*\", \"session/*\", \"events/*\"]\n";
+            let policy = place.file("policy.toml", policy);
+            door.push_str(&format!("policy = {:?}\n", text(&policy)));
+        }
+        let manifest = place.file("transom.toml", format!("{}\n{door}", self.manifest));
         let script = place.file("script.json", self.script.to_string());
         let launch = Launch::new(["stdio", "frames", "--manifest", text(&manifest)])
             .arg("--model-script")
@@ -90,7 +104,7 @@ impl Setting {
             .env("DEEPSEEK_API_KEY", "sk-mock");
         let mut peer = Frames::new(launch.start());
         peer.watch_without(if self.asks { &[] } else { &["asks"] });
-        Stage { place, model, peer, launch, route: self.route }
+        Stage { place, model, peer, launch, door, route: self.route }
     }
 
     /// Starts the host and begins the session `main`.
@@ -137,6 +151,11 @@ impl Stage {
     pub(super) fn restart(&mut self) {
         self.peer = Frames::new(self.launch.start());
         self.peer.watch();
+    }
+
+    /// The tables of the manifest from the next start on.
+    pub(super) fn rewrite(&self, tables: &str) {
+        self.place.file("transom.toml", format!("{tables}\n{}", self.door));
     }
 
     /// A stored session: its header, then its events.

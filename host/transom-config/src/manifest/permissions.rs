@@ -33,6 +33,8 @@ pub struct Permissions {
     pub policy: Approvals,
     /// The widest mode that a door may switch a session to; the preset's where the manifest says nothing.
     pub ceiling: PermissionMode,
+    /// The manifest names the ceiling. Then sessions that were wider are narrowed to it when they are continued.
+    pub ceiling_named: bool,
     /// The approval policy of children (P-24).
     pub children: Approvals,
     /// What becomes of calls that no rule matches. `None`: the table of P-29.
@@ -50,6 +52,7 @@ impl Permissions {
             preset,
             policy: Approvals::of(preset),
             ceiling: preset,
+            ceiling_named: false,
             children: Approvals::Never,
             default: None,
             workspaces: None,

@@ -79,6 +79,14 @@ impl Agent {
             || matches!(self.last_end, Some(TurnEnd::Error { .. } | TurnEnd::Blocked))
     }
 
+    /// Messages of people and of its parent that wait: those that a child has not begun with.
+    pub fn waiting(&self) -> usize {
+        let lists = [Target::NextStep, Target::NextTurn].map(|target| self.inbox.list(target));
+        let all = lists.into_iter().flatten();
+        all.filter(|it| matches!(it.source, Source::Coordinator { .. } | Source::User { .. }))
+            .count()
+    }
+
     /// From here on a disposal leaves what waits in the inbox for the next life.
     pub fn keep_inbox(&mut self) {
         self.inbox_fate = InboxFate::Keep;

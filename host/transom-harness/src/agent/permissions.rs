@@ -51,6 +51,15 @@ impl Default for Permissions {
     }
 }
 
+/// On whose account a session is narrowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cap {
+    /// The operator's, like a switch (P-35).
+    Ceiling,
+    /// The session's that has delegated to it, like at its birth (P-23).
+    Delegation,
+}
+
 /// The part of the host that speaks of approvals (P-11).
 const APPROVAL_PLUGIN: &str = "user-approval";
 
@@ -120,6 +129,26 @@ impl Agent {
         }
         out.push(Effect::Live(Live::Permissions));
         Ok(())
+    }
+
+    /// Narrows a live session to `most`, which whoever has delegated to it has from now on. Wider it becomes by no act of
+    /// theirs.
+    pub fn narrow(&mut self, out: &mut Vec<Effect>, now: u64, most: Mode) {
+        if self.takes_changes().is_err() {
+            return;
+        }
+        if let Some(event) = self.capped(now, most, Cap::Delegation) {
+            out.push(Effect::Append(event));
+            out.push(Effect::Live(Live::Permissions));
+        }
+    }
+
+    /// Narrows a session to `most` where it is wider. The approval policy stays: nothing is asked about that was not
+    /// before. For one that is not published yet the event is to be stored before that, and shown to nobody.
+    pub fn capped(&mut self, now: u64, most: Mode, by: Cap) -> Option<Event> {
+        let wider = self.access().mode > most;
+        let setting = Setting::Mode { mode: most, delegation: by == Cap::Delegation };
+        wider.then(|| self.set(now, &setting))
     }
 
     fn set(&mut self, now: u64, setting: &Setting) -> Event {

@@ -146,7 +146,9 @@ impl<'a> Envelope<'a> {
         let messages = self.data.list("inserted").unwrap_or_default();
         let by_plugin = |message: &&RawValue| {
             let source = Members::read(message.get()).and_then(|message| message.object("source"));
-            source.and_then(|source| source.text("kind")).is_some_and(|kind| kind == "plugin")
+            source
+                .and_then(|source| source.text("kind"))
+                .is_some_and(|kind| kind == "plugin" || kind == "subagent-settled")
         };
         self.kind == "agent/inbox/spliced"
             && self.text("target") == "next-step"

@@ -35,13 +35,22 @@ impl Settings {
         self.policy == Some(ApprovalPolicy::Never)
     }
 
+    /// Whether the mode of an event is narrower than the one that held. Where the log had none, the host's default held,
+    /// which it does not tell.
+    fn narrowed_by(&self, event: &Envelope<'_>) -> bool {
+        let to = Mode::parse(&event.text("mode"));
+        to.is_some_and(|to| self.mode.is_none_or(|held| to < held))
+    }
+
     pub(super) fn set(&mut self, event: &Envelope<'_>) -> Checked {
         let by_delegation = event.data.raw("source").is_some();
         let copied = event.seq < self.seed_length;
-        ensure(copied || !by_delegation || (self.delegated && !self.born), "P-23", || {
+        let narrows = event.kind == "sandbox/mode" && self.narrowed_by(event);
+        let may = self.delegated && (!self.born || narrows);
+        ensure(copied || !by_delegation || may, "P-23", || {
             let kind = &event.kind;
             format!(
-                "{kind} with source delegation, which only a delegated session has, before its first turn"
+                "{kind} with source delegation, which only a delegated session has, before its first turn or to become narrower"
             )
         })?;
         match &*event.kind {

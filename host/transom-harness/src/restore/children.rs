@@ -60,6 +60,7 @@ impl Restored {
     pub(super) fn catalogued(&mut self, envelope: &Envelope<'_>) {
         let Ok(Child { child_id, mode, label }) = read(envelope) else { return };
         if mode == SubagentMode::Continuable {
+            self.awaited.born(&child_id);
             self.log.children.push(Catalogued { child: child_id.into(), label });
         }
     }

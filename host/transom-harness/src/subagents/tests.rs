@@ -62,7 +62,7 @@ fn p80_the_notice_names_the_child_says_how_it_ended_and_what_it_said() {
         ("refusal", vec![call], "subagent k has declined.|It has left no closing message."),
         ("error", vec![], "subagent k has failed.|It has left no closing message."),
     ] {
-        let (source, content) = settled(&"k".into(), "look", stop_reason, &output);
+        let (source, content) = settled(&"k".into(), "look", stop_reason, &output, 0);
         let texts: Vec<_> = content
             .iter()
             .map(|block| match block {
@@ -79,15 +79,22 @@ fn p80_the_notice_names_the_child_says_how_it_ended_and_what_it_said() {
         assert_eq!(source["senderSessionId"], "k");
         assert!(source["summary"].as_str().unwrap().starts_with("look "));
     }
-    let (source, _) = settled(&"k".into(), &"x".repeat(500), "completed", &[]);
+    let (source, _) = settled(&"k".into(), &"x".repeat(500), "completed", &[], 0);
     let summary = serde_json::to_value(source).unwrap()["summary"].as_str().unwrap().to_owned();
     assert_eq!(summary.chars().count(), 120);
+    for (waiting, rest) in [
+        (1, ", and 1 message waits there until the next one is sent."),
+        (2, ", and 2 messages wait there until the next one is sent."),
+    ] {
+        let (_, content) = settled(&"k".into(), "look", "aborted", &[], waiting);
+        assert_eq!(content[0], Block::text(format!("subagent k was stopped{rest}")));
+    }
 }
 
 #[test]
 fn what_a_parent_is_told_of_last_words_has_a_bound() {
     let told = |output: &[Block]| {
-        let (_, content) = settled(&"k".into(), "look", "completed", output);
+        let (_, content) = settled(&"k".into(), "look", "completed", output, 0);
         content
             .into_iter()
             .skip(2)

@@ -84,6 +84,7 @@ fn directory(path: &str) -> Option<String> {
 }
 
 /// Claims first and looks then, so that nobody can store the session in between.
+#[expect(clippy::disallowed_methods, reason = "nothing tells when a lock is let go")]
 fn claim(store: &dyn Store, id: &SessionId) -> Result<Claimed, StoreError> {
     let since = Instant::now();
     while !store.claim(id)? {

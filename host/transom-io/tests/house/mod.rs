@@ -88,7 +88,7 @@ pub(crate) fn start(directory: &Path, script: &str, pages_max: Option<u32>) -> H
         doors: vec!["frames".to_owned()],
         route: transom_harness::ports::Route::default(),
         sessions_max: 100,
-        images: Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Refused },
+        images: Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Admitted },
         ..HostFacts::default()
     };
     let router = Router::new(facts, AgentConfig::default(), [1; 32]);

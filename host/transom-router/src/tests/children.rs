@@ -1,6 +1,7 @@
 //! Children that outlive their task: further messages, reports, interrupts, the notice of P-80, and every code of
 //! L-72.
 
+mod narrowing;
 mod settling;
 
 use transom_harness::{
@@ -274,8 +275,13 @@ fn l72_an_interrupt_ends_the_turn_and_keeps_the_inbox() {
     let told = house.told();
     assert!(told.contains(&format!("idle {child}")), "{told}");
     assert!(!told.contains("inbox/discarded"), "{told}");
-    let stopped = format!("subagent {child} was stopped.");
+    let waits = "and 1 message waits there until the next one is sent";
+    let stopped = format!("subagent {child} was stopped, {waits}.");
     assert_eq!(house.settled(), [&*stopped], "P-80: what waits there wakes nobody");
+    let Some(Ok(Obeyed::Listed(children))) = house.order("main", ChildOrder::List) else {
+        panic!("a list")
+    };
+    assert_eq!((children[0].state, children[0].waiting), (ChildState::Idle, 1));
     assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
     house.commit();
     house.says(&child, "first");

@@ -350,3 +350,13 @@ fn a_store_that_cannot_read_or_claim_makes_no_fork() {
     assert!(house.told().contains("1 failure session/fork store-failed"));
     assert_eq!(house.router.live_sessions(), 1, "nothing is left of it");
 }
+
+#[test]
+fn a_fork_of_an_older_place_is_not_wider_than_a_ceiling_that_is_named() {
+    // P-35: its source may have been narrowed since.
+    let (mut house, [first, _]) = two_turns();
+    house.router.host.kept_mode_max = Mode::ReadOnly;
+    let fork = fork_at(&mut house, "main", Some(first));
+    let last = texts(&house, &fork).pop().unwrap();
+    assert!(last.contains(r#""type":"sandbox/mode""#) && last.contains("read-only"), "{last}");
+}

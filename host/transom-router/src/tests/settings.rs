@@ -35,7 +35,10 @@ fn other_settings_hold_from_the_next_request_on() {
     assert!(preset(&mut house, "workspace-write").starts_with("1 failure session/permissions"));
     let (route, workspaces) = (host().route, Vec::new());
     let ceiling = Mode::WorkspaceWrite;
-    house.happen(Event::Configured(Settings { route, ceiling, workspaces, config: asking() }));
+    let (kept_mode_max, config) = (Mode::ReadOnly, asking());
+    let settings = Settings { route, ceiling, kept_mode_max, workspaces, config };
+    house.happen(Event::Configured(settings));
+    assert_eq!(house.router.host.kept_mode_max, Mode::ReadOnly);
     assert!(preset(&mut house, "workspace-write").ends_with("reply session/permissions"));
     assert_eq!(house.body(1, "session/permissions")["ceiling"], "workspace-write");
 }

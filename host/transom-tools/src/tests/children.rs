@@ -62,13 +62,18 @@ struct Port(Option<ChildCode>);
 
 impl Children for Port {
     fn order(&self, _: &SessionId, order: ChildOrder, sink: Sink<Result<Obeyed, ChildRefused>>) {
-        let listed =
-            |child: &str, state| Listed { child: child.into(), label: "look".to_owned(), state };
+        let listed = |child: &str, state, waiting| Listed {
+            child: child.into(),
+            label: "look".to_owned(),
+            state,
+            waiting,
+        };
         sink(match (self.0, order) {
             (Some(code), _) => code.refuse("no"),
             (None, ChildOrder::List) => Ok(Obeyed::Listed(vec![
-                listed("a", ChildState::Running),
-                listed("b", ChildState::Stored),
+                listed("a", ChildState::Running, 2),
+                listed("b", ChildState::Stored, 0),
+                listed("c", ChildState::Idle, 1),
             ])),
             (None, _) => Ok(Obeyed::Done),
         });
@@ -257,7 +262,11 @@ async fn l72_orders_have_their_texts_and_refusals_their_codes() {
         ),
         ("interrupt_agent", json!({ "agent_id": "k" }), "interrupt requested for agent k"),
         ("report", json!({ "output": "o" }), "report delivered"),
-        ("list_agents", json!({}), "a running — look\nb stored — look"),
+        (
+            "list_agents",
+            json!({}),
+            "a running, 2 messages waiting — look\nb stored — look\nc idle, 1 message waiting — look",
+        ),
     ];
     let bench = controlling(None);
     bench.registry.equip(&"main".into(), reporting.clone());

@@ -31,10 +31,12 @@ pub(in crate::manifest) fn permissions(
         .and_then(|word| mode_of(&word))
         .unwrap_or(PermissionMode::WorkspaceWrite);
     let fallback = Permissions::of(preset);
+    let ceiling = mode(reader, table, "ceiling");
     Permissions {
         preset,
         policy: approvals(reader, table, "policy").unwrap_or(fallback.policy),
-        ceiling: mode(reader, table, "ceiling").unwrap_or(fallback.ceiling),
+        ceiling: ceiling.unwrap_or(fallback.ceiling),
+        ceiling_named: ceiling.is_some(),
         children: approvals(reader, table, "children").unwrap_or(fallback.children),
         default: decision(reader, table, "default"),
         workspaces: workspaces(reader, table),

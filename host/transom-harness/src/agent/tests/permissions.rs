@@ -138,3 +138,25 @@ fn a_delegated_session_is_born_with_its_parents_mode_and_asks_nobody() {
     play.prompt("again").assemble();
     assert!(!play.told().contains("descriptor"), "once");
 }
+
+#[test]
+fn p23_a_session_is_narrowed_and_never_widened_by_whoever_is_above_it() {
+    let mut play = Play::with(pinned());
+    play.agent.pin(5);
+    play.act(|agent, out, now| agent.narrow(out, now, Mode::DangerFullAccess));
+    play.act(|agent, out, now| agent.narrow(out, now, Mode::WorkspaceWrite));
+    assert_eq!(play.told(), "", "it is no wider than that");
+    play.act(|agent, out, now| agent.narrow(out, now, Mode::ReadOnly));
+    assert_eq!(play.agent.access().mode, Mode::ReadOnly);
+    let event = play.events.last().unwrap();
+    assert_eq!(event["type"], "sandbox/mode");
+    let data = serde_json::json!({ "mode": "read-only", "source": "delegation" });
+    assert_eq!(event["data"], data);
+    assert_eq!(play.agent.access().policy, ApprovalPolicy::Ask, "it may ask as before");
+
+    // P-35: the operator's ceiling is no delegation, and holds also where the log has no mode.
+    let mut play = Play::with(pinned());
+    let event = play.agent.capped(5, Mode::ReadOnly, crate::agent::Cap::Ceiling).unwrap();
+    assert_eq!(texts(&[event]), ["0 sandbox/mode read-only"]);
+    assert!(play.agent.capped(5, Mode::ReadOnly, crate::agent::Cap::Ceiling).is_none());
+}

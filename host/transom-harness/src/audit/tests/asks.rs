@@ -111,11 +111,19 @@ fn settings_may_change_at_any_time() {
 fn delegation_settles_a_child_before_its_first_turn() {
     let mode = r#"{"type":"sandbox/mode","data":{"mode":"read-only","source":"delegation"}}"#;
     let policy = r#"{"type":"approval/policy","data":{"policy":"never","source":"delegation"}}"#;
-    let only =
-        "with source delegation, which only a delegated session has, before its first turn (P-23)";
+    let only = "with source delegation, which only a delegated session has, before its first turn or to become narrower (P-23)";
     good_for(&child(), &format!("{mode}; {policy}; @turn"));
     bad(mode, &format!("seq 0: sandbox/mode {only}"));
     bad_for(&child(), &format!("@turn; {policy}"), &format!("seq 15: approval/policy {only}"));
+    // A parent that becomes narrower takes it along, and never the other way.
+    let write =
+        r#"{"type":"sandbox/mode","data":{"mode":"workspace-write","source":"delegation"}}"#;
+    good_for(&child(), &format!("{write}; {policy}; @turn; {mode}"));
+    good_for(&child(), &format!("@turn; {mode}"));
+    for wrong in [mode, write] {
+        let script = format!("{mode}; {policy}; @turn; {wrong}");
+        bad_for(&child(), &script, &format!("seq 17: sandbox/mode {only}"));
+    }
     // A copy of a child's log keeps what it says.
     good_for(&fork(2), &format!("{mode}; {policy}; end-seed"));
     bad_for(&fork(0), &format!("end-seed; {mode}"), &format!("seq 1: sandbox/mode {only}"));

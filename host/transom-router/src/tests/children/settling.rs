@@ -106,7 +106,8 @@ fn p80_an_end_that_leaves_messages_waiting_is_told() {
     assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
     house.commit();
     house.fails(&child);
-    assert_eq!(house.settled(), [format!("subagent {child} has failed.")], "L-33");
+    let waits = "and 1 message waits there until the next one is sent";
+    assert_eq!(house.settled(), [format!("subagent {child} has failed, {waits}.")], "L-33");
 
     let hooks = HookPoints { pre_step: true, ..HookPoints::default() };
     let mut house = House::parent_with_hooks(AgentConfig { hooks, ..AgentConfig::default() });
@@ -114,7 +115,7 @@ fn p80_an_end_that_leaves_messages_waiting_is_told() {
     assert_eq!(house.write("main", &child), Some(Ok(Obeyed::Done)));
     house.hooked(Verdict::Step(StepVerdict::Reject));
     house.commit();
-    assert_eq!(house.settled(), [format!("subagent {child} has declined.")]);
+    assert_eq!(house.settled(), [format!("subagent {child} has declined, {waits}.")]);
 }
 
 #[test]

@@ -216,12 +216,20 @@ fn manifests_lie_above_each_other_and_single_values_above_both() {
 }
 
 #[test]
-fn what_this_version_does_not_do_is_refused() {
+fn a_preset_is_set_of_a_session_and_a_value_of_a_manifest() {
+    // P-34.
     let place = Place::new();
-    let door = "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"stdio\"\n";
-    place.file("cwd/metrics.toml", format!("{door}[metrics]\nlisten = \"127.0.0.1:0\"\n"));
-    assert_snapshot!(shown(&place, &["stdio", "sdk", "--manifest", "metrics.toml"]), @r#"
+    assert_snapshot!(shown(&place, &["permissions", "--set", "read-only"]), @"
     exit 1
-    stderr: transom: [metrics] is not part of this version; leave it out
-    "#);
+    stderr: transom: `--set read-only` names a preset; say with `--session` of which session, or write `--set key=value`
+    ");
+    for more in [["--set", "model.provider=scripted"], ["--manifest", "m.toml"], ["--tool", "bash"]]
+    {
+        let live = ["permissions", "--session", "s", "--set", "read-only"];
+        let said = shown(&place, &[&live[..], &more].concat());
+        let expected = "asks the host that runs; leave out whatever is about another deployment";
+        assert!(said.starts_with("exit 1\n") && said.trim_end().ends_with(expected), "{said}");
+    }
+    let nobody = shown(&place, &["permissions", "--session", "s", "--set", "read-only"]);
+    assert!(nobody.contains("no host answers at "), "{nobody}");
 }

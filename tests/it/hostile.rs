@@ -1,7 +1,7 @@
 //! Hostile components behind doors of one running host: each is refused at the start, with its file and a reason,
 //! or loses its connection when it commits its crime, while the other doors of the same process go on.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::{fmt::Write as _, fs, path::Path, thread, time::Instant};
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::support::{
     place::{Place, text},
     process::{Finished, Launch, Process, built},
     socket::Socket,
-    wire::{Signal, Wire},
+    wire::{PATIENCE, Signal, Wire},
 };
 
 /// What every hostile component may do and take. The bounds are those of a small door, so that a crime is short.
@@ -33,8 +33,8 @@ struct Deployment {
     process: Process,
 }
 
-fn manifest(place: &Place, components: &[(&str, &Path)]) -> Launch {
-    let policy = place.file("hostile.toml", POLICY);
+fn manifest(place: &Place, policy: &str, components: &[(&str, &Path)]) -> Launch {
+    let policy = place.file("hostile.toml", policy);
     let mut manifest = String::from(
         "[door.sdk]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlisten = \"sdk.sock\"\nroute-map = { deepseek-official = \"scripted\" }\n\n[store]\npath = \"store.db\"\n",
     );
@@ -58,11 +58,15 @@ fn door_name(program: &str) -> String {
 
 impl Deployment {
     fn start(programs: &[&str]) -> Deployment {
+        Deployment::under(POLICY, programs)
+    }
+
+    fn under(policy: &str, programs: &[&str]) -> Deployment {
         let place = Place::new();
         let files: Vec<_> =
             programs.iter().map(|name| (*name, built(&format!("programs/{name}.wasm")))).collect();
         let components: Vec<_> = files.iter().map(|(name, file)| (*name, file.as_path())).collect();
-        let mut process = manifest(&place, &components).start();
+        let mut process = manifest(&place, policy, &components).start();
         while let Some(line) = process.line() {
             if line.starts_with("ready") {
                 return Deployment { place, process };
@@ -136,6 +140,42 @@ fn spins_is_contained() {
     contained("spins", "spin");
 }
 
+/// Ticks of processor time that a process has used.
+fn used(process: &Process) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.id())).expect("it runs");
+    let fields: Vec<_> = stat.rsplit(')').next().expect("fields").split_whitespace().collect();
+    fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+}
+
+#[test]
+fn a_signal_counts_while_components_hold_every_thread() {
+    // A minute for each call: only whoever cuts them off ends them before the hard stop, whose status would be 1.
+    let patient = POLICY.replace("call-ms-base = 500", "call-ms-base = 60_000");
+    let mut deployment = Deployment::under(&patient, &["spins"]);
+    let mut client = deployment.door("sdk");
+    client.initialize(text(&deployment.place.cwd));
+    client.turn("kept", "PROMPT: PLAIN");
+    let before = used(&deployment.process);
+    let mut peers: Vec<_> = (0..8).map(|_| deployment.door("spins")).collect();
+    for peer in &mut peers {
+        peer.wire.write(b"spin\n");
+    }
+    // Half a second of spinning, when nothing else is asked for.
+    let end = Instant::now() + PATIENCE;
+    while used(&deployment.process) < before + 50 {
+        assert!(Instant::now() < end, "nothing spins");
+        thread::yield_now();
+    }
+    deployment.process.signal(Signal::Terminate);
+    assert_eq!(deployment.process.exit(), 0, "{}", deployment.process.diagnostics());
+    let exported = Launch::new(["export", "kept", "--store", "store.db"])
+        .directory(deployment.place.root())
+        .env("HOME", deployment.place.root())
+        .run("");
+    assert_eq!(exported.code, 0, "{exported:?}");
+    assert!(exported.stdout.contains("turn/end"), "{exported:?}");
+}
+
 #[test]
 fn grows_is_contained() {
     contained("grows", "grow");
@@ -170,7 +210,7 @@ fn faults_after_is_contained() {
 /// A component that is refused when it is loaded: nothing is served, and the operator is told which file and why.
 fn refused(name: &str, file: &Path, why: &str) {
     let place = Place::new();
-    let finished: Finished = manifest(&place, &[(name, file)]).run("");
+    let finished: Finished = manifest(&place, POLICY, &[(name, file)]).run("");
     assert_eq!(finished.code, 1, "{finished:?}");
     assert_eq!(finished.stdout, "", "no door was opened: {finished:?}");
     for said in [text(file), &door_name(name), why] {

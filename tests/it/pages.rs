@@ -1,6 +1,11 @@
 //! Pages are true: the commands of a page run as they stand there, against the real program.
 
-use std::{fs, process::Command};
+use std::{fs, path::PathBuf, process::Command};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use crate::support::{
     place::{Place, text},
@@ -33,12 +38,26 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
+/// Ends what a page that failed has left running: it keeps the process id in `host.pid`.
+struct Left(PathBuf);
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string(self.0.join("host.pid")).ok();
+        if let Some(pid) = pid.and_then(|pid| pid.trim().parse().ok()) {
+            // It may be gone.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+}
+
 /// Runs the `sh` blocks of a page one after the other in one place. A `text` block says how the output before it
 /// begins.
 fn run(page: &str) {
     let path = workspace().join(page);
     let page = fs::read_to_string(&path).expect("the page is there");
     let place = Place::new();
+    let _left = Left(place.cwd.clone());
     let bin = place.root().join("bin");
     fs::create_dir_all(&bin).expect("a directory");
     std::os::unix::fs::symlink(binary(), bin.join("transom")).expect("a link");
@@ -77,6 +96,11 @@ fn run(page: &str) {
 #[test]
 fn the_page_on_sessions_is_true() {
     run("docs/agent-loop.md");
+}
+
+#[test]
+fn the_page_on_operating_is_true() {
+    run("docs/operate.md");
 }
 
 #[test]

@@ -9,7 +9,8 @@ struct Spins;
 
 impl Crime for Spins {
     fn unit(_out: &mut Outputs, text: &str) -> Option<Result<(), Fault>> {
-        if text == "spin" {
+        // What stands behind the dash makes the unit longer.
+        if text == "spin" || text.starts_with("spin-") {
             loop {
                 std::hint::spin_loop();
             }

@@ -20,7 +20,10 @@ use transom_harness::{
     agent::AgentConfig,
     ports::{Models, Store, Tools},
 };
-use transom_io::{Core, Ended, Host, OpenDoor, PeerFacts, Ports, serve};
+use transom_io::{
+    Core, Ended, Host, OpenDoor, PeerFacts, Ports, serve,
+    slot::{Slot, Upkeep},
+};
 use transom_model::{
     DeepSeek, Providers,
     deepseek::{self, Endpoint, Key, Settings},
@@ -121,12 +124,13 @@ impl Memory {
         runtime.spawn(Core::new(host.clone(), inbox, router, ports).run());
 
         let built_in = transom_doors::find("sdk").expect("the sdk door is built in");
+        let policy = Arc::new(built_in.policy().expect("its policy"));
+        let options = built_in.options.into();
         let door = OpenDoor {
+            redactor: Arc::default(),
             name: "sdk".into(),
-            source: setup.source,
-            policy: Arc::new(built_in.policy().expect("its policy")),
+            slot: Slot::new("sdk", "sdk", setup.source, options, policy, Upkeep::default()),
             framing: built_in.framing,
-            options: built_in.options.into(),
             reach: Reach::Owned,
             answers: built_in.answers,
             directory,

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod client;
+pub(crate) mod control;
 pub(crate) mod departures;
 pub(crate) mod frames;
 pub(crate) mod memory;
@@ -11,6 +12,7 @@ pub(crate) mod place;
 pub(crate) mod play;
 pub(crate) mod process;
 pub(crate) mod restless;
+pub(crate) mod signer;
 pub(crate) mod socket;
 pub(crate) mod transcript;
 pub(crate) mod vector;

@@ -27,6 +27,13 @@ impl Socket {
     }
 }
 
+impl Socket {
+    /// A second handle, for whoever writes while this one reads.
+    pub fn writer(&self) -> UnixStream {
+        self.stream.try_clone().expect("a second handle")
+    }
+}
+
 impl Wire for Socket {
     fn write(&mut self, bytes: &[u8]) {
         if let Err(error) = self.stream.write_all(bytes) {

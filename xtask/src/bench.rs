@@ -10,6 +10,7 @@ mod process;
 mod sessions;
 mod start;
 mod statistics;
+mod swap;
 mod table;
 mod turns;
 
@@ -29,7 +30,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Options {
     /// Only measurements whose name begins with one of these: codec, start, memory, sessions,
-    /// turns, connections.
+    /// turns, connections, swap.
     only: Vec<String>,
     /// Print JSON instead of a table.
     #[arg(long)]
@@ -80,6 +81,7 @@ const MEASUREMENTS: &[(&str, Measure)] = &[
     ("sessions", sessions::rows),
     ("turns", turns::rows),
     ("connections", connections::rows),
+    ("swap", swap::rows),
 ];
 
 /// Builds what is measured, measures, prints.

@@ -52,7 +52,7 @@ pub fn build(workspace_root: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::R
         .iter()
         .map(|(name, _)| {
             let module = modules.join(format!("transom_{name}.wasm"));
-            let component = encode(&module)?;
+            let component = versioned(encode(&module)?, env!("CARGO_PKG_VERSION"));
             let imports = imports(&component)?;
             ensure!(
                 imports.is_empty(),
@@ -166,6 +166,17 @@ fn encode(module: &Path) -> anyhow::Result<Vec<u8>> {
         .module(&bytes)
         .and_then(|encoder| encoder.encode());
     encoded.with_context(|| format!("{} cannot be encoded as a component", module.display()))
+}
+
+/// Adds the version where tools look for it: a custom section at the end. Codecs have the workspace's version.
+fn versioned(mut component: Vec<u8>, version: &str) -> Vec<u8> {
+    const NAME: &[u8] = b"version";
+    // Lengths below 128 are one byte of LEB128; a version is a few characters.
+    let length = |bytes: usize| (bytes & 0x7f) as u8;
+    component.extend([0, length(1 + NAME.len() + version.len()), length(NAME.len())]);
+    component.extend(NAME);
+    component.extend(version.bytes());
+    component
 }
 
 /// What a component imports, by name.

@@ -21,6 +21,9 @@ const PROGRAMS: &str = "transom-programs";
 /// What `cargo xtask bench` turns on by itself: here it costs nothing, as the sandbox is compiled anyway.
 const BENCH: &str = "xtask/codec-bench";
 
+/// What is in no build unless it is asked for, and must compile all the same.
+const OPTIONAL: &str = "transom/otlp";
+
 /// How much is checked.
 #[derive(Debug, Clone, Copy)]
 pub struct Extent {
@@ -76,6 +79,8 @@ fn clippy(workspace: &Workspace) -> Result<()> {
         PROGRAMS,
         "--features",
         BENCH,
+        "--features",
+        OPTIONAL,
         "--all-targets",
         "--",
         "-D",

@@ -6,6 +6,7 @@ mod code;
 mod doors;
 mod edges;
 mod imports;
+mod limits;
 mod pages;
 mod sources;
 mod text;
@@ -70,6 +71,7 @@ pub fn check(workspace: &Workspace) -> Result<Vec<Complaint>> {
     wit::check(&tree, &mut complaints);
     pages::check(&tree, &mut complaints);
     text::check(&tree, &mut complaints);
+    limits::check(&tree, &mut complaints);
     imports::check(&workspace.components(), &mut complaints)?;
     complaints.sort();
     complaints.dedup();

@@ -176,19 +176,19 @@ pub struct Component {
     pub source: PathBuf,
     /// The file of its policy. `None`: the one that is built in for the door's component of that name.
     pub policy: Option<PathBuf>,
-    /// What becomes of connections when a new version comes.
+    /// What becomes of connections that a new version cannot take over.
     pub swap: Swap,
     /// Whether a changed file is swapped in without being asked for.
     pub watch: bool,
 }
 
-/// What becomes of connections when a component is replaced (design §7).
+/// What becomes of connections that the new version of a component cannot take over (design §7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Swap {
-    /// The new version takes them over between two codec calls.
+    /// They stay with the old version until they end.
     #[default]
     Migrate,
-    /// They are asked to end, and end with the old version.
+    /// They are asked to end.
     Drain,
 }
 
@@ -246,6 +246,11 @@ impl DoorLimits {
                 *limit.field(limits) = *number;
             }
         }
+    }
+
+    /// What is set for one of them.
+    pub fn find(&self, name: &str) -> Option<u64> {
+        self.0.get(name).copied()
     }
 
     /// Whether nothing is set.

@@ -2,13 +2,14 @@
 //! Nothing here waits or reads a clock; the driver brings time as a number.
 
 mod outputs;
+mod renewal;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 use serde_json::json;
 use transom_frame::{Code, Failure, Frame, FrameKind};
 use transom_framing::Excess;
-use transom_policy::{FrameRules, Policy};
+use transom_policy::FrameRules;
 
 use crate::{
     codec::{
@@ -17,7 +18,7 @@ use crate::{
     effect::{Effect, Event, Level},
     marks::Marks,
     pending::Pending,
-    replace::{Previous, ReplaceError, resume, speaks},
+    replace::{Previous, ReplaceError, Serving, resume, speaks},
 };
 
 /// The most refusals that one event may lead to. A codec that answers every refusal with the next forbidden request
@@ -42,9 +43,9 @@ enum State {
 }
 
 struct Open {
-    policy: Arc<Policy>,
+    serving: Serving,
+    /// Its options are those of `serving`.
     setup: Setup,
-    source: Arc<dyn CodecSource>,
     /// What the component declares to send; others are refused whatever the policy says.
     sends: FrameRules,
     codec: Box<dyn Codec>,
@@ -60,6 +61,8 @@ struct Open {
     /// Refusals that the codec has yet to hear, oldest first.
     refusals: VecDeque<Frame>,
     marks: Marks,
+    /// Bytes of memory above which the instance is exchanged for a fresh one.
+    renew_above: u64,
 }
 
 /// One direction of the wire.
@@ -80,21 +83,20 @@ enum Next {
 }
 
 impl Connection {
-    /// Opens a connection. On an error nothing is put out, and the carrier refuses the peer in its own way.
+    /// Opens a connection; its codec gets the options of `serving`. On an error nothing is put out, and the carrier refuses the peer in its own way.
     pub fn open(
         out: &mut Vec<Effect>,
-        source: Arc<dyn CodecSource>,
-        setup: Setup,
-        policy: Arc<Policy>,
+        serving: Serving,
+        mut setup: Setup,
     ) -> Result<Connection, CodecError> {
-        speaks(source.as_ref(), setup.framing)?;
-        let sends = declared(source.as_ref())?;
-        let (codec, outputs) = source.open(&setup)?;
+        setup.options = serving.options.to_string();
+        speaks(serving.source.as_ref(), setup.framing)?;
+        let sends = declared(serving.source.as_ref())?;
+        let (codec, outputs) = serving.source.open(&setup)?;
         let mut open = Open {
-            marks: Marks::new(&policy.limits),
-            policy,
+            marks: Marks::new(&serving.policy.limits),
+            serving,
             setup,
-            source,
             sends,
             codec,
             previous: None,
@@ -105,6 +107,7 @@ impl Connection {
             asking: Pending::default(),
             asked: Pending::default(),
             refusals: VecDeque::new(),
+            renew_above: renewal::RENEW_ABOVE,
         };
 
         let before = out.len();
@@ -123,20 +126,32 @@ impl Connection {
         let State::Open(open) = &mut self.state else { return };
         open.now = open.now.max(now);
         let Some(input) = open.admit(out, event) else { return };
-        let next = open.deliver(out, input);
+        let next = open.deliver(out, input).and_then(|next| match next {
+            Next::GoOn => open.renew(out),
+            Next::Closed => Ok(next),
+        });
         let next = next.unwrap_or_else(|error| open.fail(out, error));
         if next == Next::Closed {
             self.state = State::Closed;
         }
     }
 
-    /// Moves the connection to an instance of another version. Requests, ids, deadline and seed stay.
+    /// Moves the connection to an instance of another version, or to other options of the same. Requests, ids,
+    /// deadline and seed stay. Its marks stay too: they are those of the policy that it was opened with.
     pub fn replace(
         &mut self,
         out: &mut Vec<Effect>,
-        source: Arc<dyn CodecSource>,
+        successor: Serving,
     ) -> Result<(), ReplaceError> {
         let State::Open(open) = &mut self.state else { return Err(ReplaceError::Closed) };
+        // Where nothing was heard since the last move, what was suspended then still says everything, and the version that
+        // wrote it is the one that has proven itself.
+        let resumes = &successor.source.manifest().resumes;
+        if let Some(previous) =
+            open.previous.take_if(|previous| resumes.contains(&previous.state_format()))
+        {
+            return open.move_again(out, previous, successor).map_err(ReplaceError::Refused);
+        }
         let state = match open.codec.suspend() {
             Ok(state) => state,
             Err(error) => {
@@ -145,7 +160,7 @@ impl Connection {
                 return Err(ReplaceError::Suspend(error));
             }
         };
-        open.move_to(out, source, state).map_err(ReplaceError::Refused)
+        open.move_to(out, successor, state).map_err(ReplaceError::Refused)
     }
 
     /// Whether the close is out.
@@ -156,7 +171,15 @@ impl Connection {
     /// The component version that serves it; none once it is closed.
     pub fn identity(&self) -> Option<Arc<str>> {
         match &self.state {
-            State::Open(open) => Some(open.source.identity()),
+            State::Open(open) => Some(open.serving.source.identity()),
+            State::Closed => None,
+        }
+    }
+
+    /// The number of what serves it; none once it is closed.
+    pub fn number(&self) -> Option<u64> {
+        match &self.state {
+            State::Open(open) => Some(open.serving.number),
             State::Closed => None,
         }
     }
@@ -244,7 +267,7 @@ impl Open {
                     );
                     return None;
                 };
-                if self.asked.is_full(self.policy.limits.pending_requests_max) {
+                if self.asked.is_full(self.serving.policy.limits.pending_requests_max) {
                     out.push(Effect::Frame(Frame::failure(&frame, &overloaded())));
                     return None;
                 }
@@ -304,12 +327,12 @@ impl Open {
                 | CodecError::Misuse(_)
                 | CodecError::Gone),
             ) => {
-                let Ok(codec) = previous.resume(&self.setup) else { return Err(error) };
-                out.push(Effect::Faulted { identity: self.source.identity(), error });
-                self.sends = declared(previous.source.as_ref())?;
-                self.source = previous.source;
-                self.codec = codec;
-                let identity = self.source.identity();
+                let (number, identity) = (self.serving.number, self.serving.source.identity());
+                if !self.move_back(previous) {
+                    return Err(error);
+                }
+                out.push(Effect::Faulted { number, identity, error });
+                let identity = self.serving.source.identity();
                 log(out, Level::Warn, "codec moved back", json!({"component": &*identity}));
                 self.codec.handle(self.now, kept)
             }
@@ -319,18 +342,59 @@ impl Open {
     fn move_to(
         &mut self,
         out: &mut Vec<Effect>,
-        source: Arc<dyn CodecSource>,
+        successor: Serving,
         state: Vec<u8>,
     ) -> Result<(), CodecError> {
-        let sends = declared(source.as_ref())?;
-        let format = self.source.manifest().state_format;
-        self.codec = resume(source.as_ref(), &self.setup, format, &state)?;
-        self.sends = sends;
-        let before = std::mem::replace(&mut self.source, source);
-        let (from, to) = (before.identity(), self.source.identity());
-        log(out, Level::Info, "codec moved", json!({"from": &*from, "component": &*to}));
-        self.previous = Some(Previous { source: before, state });
+        let format = self.serving.source.manifest().state_format;
+        let before = self.begin(successor, format, &state)?;
+        self.log_move(out, &before);
+        self.previous = Some(Previous { version: before, state });
         Ok(())
+    }
+
+    /// Moves on from a version that has heard nothing: the one before it stays the one to go back to.
+    fn move_again(
+        &mut self,
+        out: &mut Vec<Effect>,
+        previous: Previous,
+        successor: Serving,
+    ) -> Result<(), CodecError> {
+        let begun = self.begin(successor, previous.state_format(), &previous.state);
+        self.previous = Some(previous);
+        self.log_move(out, &begun?);
+        Ok(())
+    }
+
+    /// Puts a resumed instance of `successor` in place; on an error nothing has changed. Gives what was there.
+    fn begin(
+        &mut self,
+        successor: Serving,
+        format: u32,
+        state: &[u8],
+    ) -> Result<Serving, CodecError> {
+        let sends = declared(successor.source.as_ref())?;
+        let options = mem::replace(&mut self.setup.options, successor.options.to_string());
+        match resume(successor.source.as_ref(), &self.setup, format, state) {
+            Ok(codec) => self.codec = codec,
+            Err(error) => {
+                self.setup.options = options;
+                return Err(error);
+            }
+        }
+        self.sends = sends;
+        self.renew_above = renewal::RENEW_ABOVE;
+        Ok(mem::replace(&mut self.serving, successor))
+    }
+
+    /// Goes back to the version that suspended itself. Gives whether that is possible.
+    fn move_back(&mut self, previous: Previous) -> bool {
+        let format = previous.state_format();
+        self.begin(previous.version, format, &previous.state).is_ok()
+    }
+
+    fn log_move(&self, out: &mut Vec<Effect>, before: &Serving) {
+        let (from, to) = (before.source.identity(), self.serving.source.identity());
+        log(out, Level::Info, "codec moved", json!({"from": &*from, "component": &*to}));
     }
 
     /// Ends the connection because its codec cannot go on.
@@ -343,7 +407,8 @@ impl Open {
             | CodecError::Misuse(_)
             | CodecError::Gone => "the door failed".to_owned(),
         };
-        out.push(Effect::Faulted { identity: self.source.identity(), error });
+        let (number, identity) = (self.serving.number, self.serving.source.identity());
+        out.push(Effect::Faulted { number, identity, error });
         out.push(Effect::Close { code: Some(CLOSE_CODE_FAILED), reason, failed: true });
         Next::Closed
     }

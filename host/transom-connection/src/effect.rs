@@ -89,6 +89,8 @@ pub enum Effect {
     /// The codec failed. For the log and for the slot's probation; the close follows, unless the
     /// connection just came from another version and could be moved back to it.
     Faulted {
+        /// The number of what served.
+        number: u64,
         /// Component, version and digest.
         identity: Arc<str>,
         /// How.

@@ -19,7 +19,7 @@ pub use crate::{
     connection::{Connection, REFUSALS_PER_EVENT_MAX},
     effect::{Effect, Event, Level},
     pending::FRAME_ID_BYTES_MAX,
-    replace::ReplaceError,
+    replace::{ReplaceError, Serving},
 };
 
 /// What a door's lines may be.

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use transom_policy::Policy;
+
 use crate::codec::{Codec, CodecError, CodecSource, Framing, Setup};
 
 /// Why a connection stayed where it was, or ended.
@@ -19,16 +21,28 @@ pub enum ReplaceError {
     Suspend(CodecError),
 }
 
-/// The version that a connection comes from, until the first call of the new one has gone well (decision 52).
+/// What serves a connection.
+#[derive(Clone)]
+pub struct Serving {
+    /// By which whoever made it knows it again.
+    pub number: u64,
+    /// The version of the component.
+    pub source: Arc<dyn CodecSource>,
+    /// JSON text of the door's options.
+    pub options: Arc<str>,
+    /// What it may send.
+    pub policy: Arc<Policy>,
+}
+
+/// What a connection comes from, until the first call of the new version has gone well (decision 52).
 pub(crate) struct Previous {
-    pub(crate) source: Arc<dyn CodecSource>,
+    pub(crate) version: Serving,
     pub(crate) state: Vec<u8>,
 }
 
 impl Previous {
-    /// The instance as it was suspended.
-    pub(crate) fn resume(&self, setup: &Setup) -> Result<Box<dyn Codec>, CodecError> {
-        self.source.resume(setup, self.source.manifest().state_format, &self.state)
+    pub(crate) fn state_format(&self) -> u32 {
+        self.version.source.manifest().state_format
     }
 }
 

@@ -13,7 +13,7 @@ use transom_framing::Excess;
 use transom_policy::Policy;
 
 use crate::{
-    Connection, Effect, Event, Level, ReplaceError,
+    Connection, Effect, Event, Level, ReplaceError, Serving,
     codec::{
         Closing, Codec, CodecError, CodecSource, Farewell, Form, Framing, Head, Input, Manifest,
         Millis, Output, Setup, Unit,
@@ -74,6 +74,7 @@ impl Script {
             on_failure,
             calls_left: self.calls_max,
             suspends: self.suspends,
+            memory: 4096,
             alive: self.alive.clone(),
         })
     }
@@ -93,8 +94,8 @@ impl CodecSource for Script {
         Ok((self.instance(0, String::new()), outputs))
     }
 
-    fn resume(&self, _: &Setup, _: u32, state: &[u8]) -> Result<Box<dyn Codec>, CodecError> {
-        if !self.resumes {
+    fn resume(&self, setup: &Setup, _: u32, state: &[u8]) -> Result<Box<dyn Codec>, CodecError> {
+        if !self.resumes || setup.options.contains("refuse") {
             return Err(CodecError::Fault(Fault::new(FaultKind::Unsupported, "not this state")));
         }
         let text = String::from_utf8(state.to_vec()).expect("state is text");
@@ -108,6 +109,7 @@ struct Instance {
     on_failure: String,
     calls_left: u64,
     suspends: bool,
+    memory: u64,
     alive: Arc<AtomicU64>,
 }
 
@@ -132,6 +134,10 @@ impl Codec for Instance {
                     self.on_failure = commands.to_owned();
                     return Ok(Vec::new());
                 }
+                if let Some(bytes) = text.strip_prefix("grow ") {
+                    self.memory += bytes.parse::<u64>().expect("a number");
+                    return perform(&format!("say {heard} has {}", self.memory));
+                }
                 perform(&text.replace("$n", &heard.to_string()))
             }
             Input::Frame(frame)
@@ -153,7 +159,7 @@ impl Codec for Instance {
     }
 
     fn memory_bytes(&self) -> u64 {
-        4096
+        self.memory
     }
 }
 
@@ -215,19 +221,27 @@ pub(crate) fn setup(framing: Framing) -> Setup {
     Setup { framing, seed: (1, 2), options: "{}".to_owned(), facts: Vec::new() }
 }
 
+pub(crate) fn serving(source: Arc<dyn CodecSource>, policy: Arc<Policy>) -> Serving {
+    Serving { number: 1, source, options: "{}".into(), policy }
+}
+
 /// One connection under test and everything it said.
 pub(crate) struct Player {
     pub(crate) connection: Connection,
     pub(crate) transcript: String,
+    /// What the next version gets.
+    pub(crate) options: &'static str,
+    pub(crate) policy: Arc<Policy>,
 }
 
 impl Player {
     pub(crate) fn open(source: Arc<dyn CodecSource>, framing: Framing, policy: &str) -> Player {
-        let policy = Policy::parse("test.toml", policy).expect("a policy");
+        let policy = Arc::new(Policy::parse("test.toml", policy).expect("a policy"));
         let mut out = Vec::new();
-        let connection = Connection::open(&mut out, source, setup(framing), Arc::new(policy))
-            .expect("the connection opens");
-        let mut player = Player { connection, transcript: String::new() };
+        let connection =
+            Connection::open(&mut out, serving(source, Arc::clone(&policy)), setup(framing))
+                .expect("the connection opens");
+        let mut player = Player { connection, transcript: String::new(), options: "{}", policy };
         player.print(out);
         player
     }
@@ -243,7 +257,9 @@ impl Player {
 
     pub(crate) fn replace(&mut self, source: Arc<dyn CodecSource>) -> Result<(), ReplaceError> {
         let mut out = Vec::new();
-        let result = self.connection.replace(&mut out, source);
+        let options = Arc::from(self.options);
+        let successor = Serving { options, ..serving(source, Arc::clone(&self.policy)) };
+        let result = self.connection.replace(&mut out, successor);
         self.transcript.push_str("> replace\n");
         self.print(out);
         result
@@ -274,7 +290,9 @@ impl Player {
                     };
                     format!("{level}: {name} {json}")
                 }
-                Effect::Faulted { identity, error } => format!("faulted {identity}: {error}"),
+                Effect::Faulted { number: _, identity, error } => {
+                    format!("faulted {identity}: {error}")
+                }
             };
             writeln!(self.transcript, "< {line}").expect("written");
         }

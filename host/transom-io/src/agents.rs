@@ -29,7 +29,7 @@ use transom_harness::{
     },
     subagents::{Capabilities, ChildOrder, ChildRefused, Obeyed},
 };
-use transom_router::{Effect, Event, Facts, OrderId, QuestionId, Router, RunId};
+use transom_router::{Effect, Event, Facts, OrderId, QuestionId, Router, RunId, Settings};
 
 use self::calls::{begun, called, described, failed, finished, scheduled, touched};
 
@@ -147,6 +147,11 @@ impl Host {
         let (done, over) = oneshot::channel();
         self.tell(Message::Shutdown(done));
         over.await.unwrap_or_default()
+    }
+
+    /// Changes what requests and sessions that begin from now on go by.
+    pub fn configure(&self, settings: Settings) {
+        self.send(Event::Configured(settings));
     }
 
     fn next(&self) -> u64 {

@@ -1,22 +1,28 @@
 //! The driver of one line-framed connection: the only loop that waits for its peer, the host, its
 //! deadline and the end, and hands each to the connection's machine.
 
-use std::{sync::Arc, time::Duration};
+use std::{sync::atomic::Ordering, time::Duration};
 
 use bytes::{Buf, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::watch,
+    task::yield_now,
     time::{Instant, sleep_until, timeout},
 };
-use tracing::{debug, error, info, trace, warn};
-use transom_connection::{Connection, Effect, Event, Level, codec::Farewell, line_bounds};
+use tracing::{Instrument as _, Span, debug, error, field::Empty, info, info_span, trace, warn};
+use transom_connection::{
+    Connection, Effect, Event, Level, ReplaceError,
+    codec::{CodecError, Farewell},
+    line_bounds,
+};
 use transom_frame::Frame;
 use transom_framing::{Lines, encode_line};
 
 use crate::{
     agents::{Attached, Host, epoch_ms},
     door::{OpenDoor, PeerFacts},
+    slot::{Leftovers, Seat, Standing, Swapped, is_crash},
 };
 
 /// Bytes read in one go. A prompt of ordinary size comes whole; more only helps images.
@@ -59,26 +65,68 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    let span = info_span!(
+        "transom.connection",
+        door = %door.name,
+        component = %door.slot.component(),
+        version = Empty,
+        connection = Empty,
+    );
+    one(host, door, peer, reader, writer, stop).instrument(span).await
+}
+
+async fn one<R, W>(
+    host: &Host,
+    door: &OpenDoor,
+    peer: &PeerFacts,
+    reader: R,
+    writer: W,
+    stop: watch::Receiver<bool>,
+) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    // On a line carrier the refusal is the end of output (decision 56).
+    let refused = |reason: &str| Ended {
+        reason: reason.to_owned(),
+        failed: true,
+        failures: Vec::new(),
+        stuck: false,
+    };
+    if let Err(rests) = door.slot.admit() {
+        // The pause itself was said; a peer that tries without end must not fill the log.
+        debug!(door = %door.name, %rests, "connection refused");
+        return refused("the door rests");
+    }
     let seed = uuid::Uuid::new_v4().as_u64_pair();
     let setup = door.setup(peer, seed, epoch_ms());
+    let standing = door.slot.standing();
+    let serving = &standing.serving;
     let mut effects = Vec::new();
-    let opened =
-        Connection::open(&mut effects, Arc::clone(&door.source), setup, Arc::clone(&door.policy));
-    let connection = match opened {
+    let connection = match Connection::open(&mut effects, serving.as_ref().clone(), setup) {
         Ok(connection) => connection,
         Err(error) => {
-            error!(door = %door.name, component = %door.source.identity(), %error, "connection refused");
-            let reason = "the door could not open a connection".to_owned();
-            return Ended { reason, failed: true, failures: Vec::new(), stuck: false };
+            error!(door = %door.name, component = %serving.source.identity(), %error, "connection refused");
+            door.slot.harmed(serving.number, 0, &error);
+            return refused("the door could not open a connection");
         }
     };
-    let attached = host.attach(door.facts());
+    let attached = host.attach(door.facts(&serving.policy));
+    Span::current().record("connection", attached.id.0).record("version", serving.number);
+    let seat = door.slot.seat(attached.id, &peer.peer, &standing);
     let mut driver = Driver {
         door,
         connection,
+        seat,
+        number: serving.number,
+        calls: 0,
+        changes: standing.changes,
+        turn: standing.turn,
+        drains: standing.drains,
         attached,
         started: Instant::now(),
-        lines: Lines::new(line_bounds(&door.policy.limits)),
+        lines: Lines::new(line_bounds(&serving.policy.limits)),
         unwritten: BytesMut::new(),
         deadline: None,
         give_up: None,
@@ -88,10 +136,15 @@ where
         close: None,
     };
     info!(door = %door.name, connection = %driver.attached.id, peer = %peer.peer, "connected");
+    // A version that is held on to would live for as long as the connection.
+    drop(standing);
     driver.perform(&mut effects);
+    // Nobody was told to look at what changed before it had its seat.
+    driver.look();
     driver.run(reader, writer, stop).await;
 
-    let Driver { attached, close, .. } = driver;
+    let Driver { attached, close, seat, connection, .. } = driver;
+    drop((seat, connection));
     let id = attached.id;
     let left = timeout(HARD_STOP, attached.leave()).await;
     let stuck = left.is_err();
@@ -104,6 +157,17 @@ where
 struct Driver<'a> {
     door: &'a OpenDoor,
     connection: Connection,
+    seat: Seat,
+    /// Of the version that serves the connection.
+    number: u64,
+    /// Inputs that it has heard.
+    calls: u64,
+    /// The last change of the slot that was heard of.
+    changes: u64,
+    /// The last move that was tried.
+    turn: u64,
+    /// The last time that everybody was asked to end.
+    drains: u64,
     attached: Attached,
     started: Instant,
     lines: Lines,
@@ -155,6 +219,14 @@ impl Driver<'_> {
                     self.limit_teardown();
                     self.handle(Event::Drain(Farewell::Shutdown));
                 }
+                // Before frames and input, which may never cease.
+                () = self.seat.nudge.notified(), if !closing => {
+                    self.follow();
+                    // The next one is told by this. Without a look at the world in between, moves would follow each other
+                    // on this thread for as long as there are any, and peers of other doors would wait.
+                    yield_now().await;
+                    self.seat.heard(self.changes);
+                }
                 count = self.attached.frames.recv_many(&mut frames, FRAMES_PER_TURN), if !closing => {
                     if count == 0 {
                         // Nothing that the peer asks can be answered any more.
@@ -177,10 +249,79 @@ impl Driver<'_> {
         self.close.get_or_insert(Close { reason: reason.to_owned(), failed: true });
     }
 
+    /// Looks whether the slot wants something: whoever talks does not wait to be told.
+    fn look(&mut self) {
+        if self.seat.slot.changes() != self.changes && self.close.is_none() {
+            self.follow();
+            self.seat.heard(self.changes);
+        }
+    }
+
+    /// Does what the slot wants: between two calls, like every turn of the loop.
+    fn follow(&mut self) {
+        let standing = self.seat.slot.standing();
+        self.changes = standing.changes;
+        if standing.turn != self.turn {
+            self.turn = standing.turn;
+            if standing.serving.number != self.number
+                && let Some(swapped) = &standing.swapped
+            {
+                self.move_to(&standing, swapped);
+            }
+        }
+        if standing.drains != self.drains {
+            self.drains = standing.drains;
+            self.handle(Event::Drain(Farewell::Replaced));
+        }
+    }
+
+    fn move_to(&mut self, standing: &Standing, swapped: &Swapped) {
+        let begun = Instant::now();
+        let mut effects = Vec::new();
+        let moved = self.connection.replace(&mut effects, standing.serving.as_ref().clone());
+        self.seat.slot.figures().pauses.record(begun.elapsed());
+        let count = match &moved {
+            Ok(()) => &swapped.moved,
+            Err(ReplaceError::Refused(_)) => &swapped.stayed,
+            Err(ReplaceError::Suspend(_) | ReplaceError::Closed) => &swapped.lost,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        self.perform(&mut effects);
+        self.served_by();
+        let Err(ReplaceError::Refused(error)) = moved else { return };
+        warn!(
+            door = %self.door.name,
+            connection = %self.attached.id,
+            component = %standing.serving.source.identity(),
+            %error,
+            "connection not moved",
+        );
+        if is_crash(&error) {
+            self.seat.slot.harmed(standing.serving.number, 0, &error);
+        }
+        match standing.leftovers {
+            Leftovers::Stay => {}
+            Leftovers::Drain => self.handle(Event::Drain(Farewell::Replaced)),
+        }
+    }
+
+    /// Looks whether another version serves now.
+    fn served_by(&mut self) {
+        let Some(number) = self.connection.number().filter(|number| *number != self.number) else {
+            return;
+        };
+        self.number = number;
+        Span::current().record("version", number);
+        self.calls = 0;
+        let identity = self.connection.identity().unwrap_or_default();
+        self.seat.figures.served_by(number, identity);
+    }
+
     fn frames(&mut self, frames: &mut Vec<Frame>) {
         let count = frames.len();
         for frame in frames.drain(..) {
-            trace!(connection = %self.attached.id, frame = %frame.name, "to the codec");
+            let body = self.door.redactor.body(frame.body.as_bytes());
+            trace!(connection = %self.attached.id, frame = %frame.name, %body, "frame to the codec");
             self.handle(Event::Frame(frame));
         }
         self.attached.handled(count);
@@ -236,8 +377,29 @@ impl Driver<'_> {
     fn handle(&mut self, event: Event) {
         let mut effects = Vec::new();
         let now = self.now();
+        if let Event::Unwritten(_) = event {
+            // The codec does not hear of it.
+            self.connection.handle(&mut effects, now, event);
+            return self.perform(&mut effects);
+        }
+        let figures = self.seat.slot.figures();
+        if let Event::Unit { bytes, .. } = &event {
+            let body = self.door.redactor.body(bytes);
+            trace!(connection = %self.attached.id, bytes = bytes.len(), %body, "unit from the peer");
+            figures.units_in.fetch_add(1, Ordering::Relaxed);
+            self.seat.figures.units_in.fetch_add(1, Ordering::Relaxed);
+        }
+        self.calls += 1;
+        let begun = Instant::now();
         self.connection.handle(&mut effects, now, event);
+        figures.calls.record(begun.elapsed());
         self.perform(&mut effects);
+        let seen = &self.seat.figures;
+        seen.memory.store(self.connection.memory_bytes(), Ordering::Relaxed);
+        seen.pending.store(self.connection.pending() as u64, Ordering::Relaxed);
+        seen.waiting.store(self.attached.frames.len() as u64, Ordering::Relaxed);
+        self.served_by();
+        self.look();
     }
 
     fn perform(&mut self, effects: &mut Vec<Effect>) {
@@ -245,20 +407,27 @@ impl Driver<'_> {
         for effect in effects.drain(..) {
             match effect {
                 Effect::Write(unit) => self.write(&unit),
-                Effect::Frame(frame) => self.attached.send(frame),
+                Effect::Frame(frame) => {
+                    let body = self.door.redactor.body(frame.body.as_bytes());
+                    trace!(connection = %self.attached.id, frame = %frame.name, %body, "frame from the codec");
+                    self.attached.send(frame);
+                }
                 Effect::Deadline(at) => {
                     self.deadline = at.map(|at| self.started + Duration::from_millis(at));
                 }
                 Effect::Reading(reading) => self.reading = reading,
                 Effect::Notices(flowing) => self.attached.rest(!flowing),
                 Effect::Close { reason, failed, code: _ } => {
-                    self.close = Some(Close { reason, failed })
+                    self.close = Some(Close { reason, failed });
+                    // A peer that reads nothing would otherwise keep what is over.
+                    self.limit_teardown();
                 }
                 // A line carrier has one direction to end, and `Close` ends it.
                 Effect::EndOutput => {}
                 Effect::AbortOutput => self.unwritten.clear(),
                 Effect::Log { level, name, json } => self.log(level, &name, &json),
-                Effect::Faulted { identity, error } => {
+                Effect::Faulted { number, identity, error } => {
+                    self.faulted(number, &error);
                     error!(
                         door = %self.door.name,
                         connection = %self.attached.id,
@@ -274,10 +443,19 @@ impl Driver<'_> {
         }
     }
 
+    fn faulted(&self, number: u64, error: &CodecError) {
+        let calls = if number == self.number { self.calls } else { 0 };
+        self.seat.slot.harmed(number, calls, error);
+    }
+
     fn write(&mut self, unit: &[u8]) {
         if self.broken {
             return;
         }
+        let body = self.door.redactor.body(unit);
+        trace!(connection = %self.attached.id, bytes = unit.len(), %body, "unit to the peer");
+        self.seat.slot.figures().units_out.fetch_add(1, Ordering::Relaxed);
+        self.seat.figures.units_out.fetch_add(1, Ordering::Relaxed);
         let mut line = Vec::with_capacity(unit.len() + 1);
         match encode_line(&mut line, unit) {
             Ok(()) => self.unwritten.extend_from_slice(&line),
@@ -288,6 +466,7 @@ impl Driver<'_> {
     /// What a change of the unwritten bytes leads to is performed like everything else; it writes nothing, so this
     /// comes to rest.
     fn tell_unwritten(&mut self) {
+        self.seat.figures.unwritten.store(self.unwritten.len() as u64, Ordering::Relaxed);
         self.handle(Event::Unwritten(self.unwritten.len() as u64));
     }
 
@@ -297,6 +476,7 @@ impl Driver<'_> {
 
     fn log(&self, level: Level, event: &str, fields: &str) {
         let (door, connection) = (&self.door.name, self.attached.id);
+        let fields = self.door.redactor.note(fields);
         match level {
             Level::Debug => debug!(%door, %connection, fields, "{event}"),
             Level::Info => info!(%door, %connection, fields, "{event}"),

@@ -2,30 +2,33 @@
 
 use std::sync::Arc;
 
-use transom_connection::codec::{CodecError, CodecSource, Fields, Framing, Setup};
+use transom_connection::{
+    Serving,
+    codec::{CodecError, Fields, Framing, Setup},
+};
 use transom_doors::Answers;
 use transom_policy::Policy;
 use transom_router::{Facts, Reach};
+
+use crate::{redact::Redactor, slot::Slot};
 
 /// A protocol offered at one address.
 #[derive(Clone)]
 pub struct OpenDoor {
     /// The door's name in the configuration; logs and facts carry it.
     pub name: Arc<str>,
-    /// The component version that serves new connections.
-    pub source: Arc<dyn CodecSource>,
-    /// What frames may pass, and within which limits.
-    pub policy: Arc<Policy>,
+    /// What serves its connections.
+    pub slot: Arc<Slot>,
     /// How lane 0 of its connections is cut.
     pub framing: Framing,
-    /// JSON text for the codec.
-    pub options: Arc<str>,
     /// Which sessions its connections may act on.
     pub reach: Reach,
     /// Whose asks its peers answer.
     pub answers: Answers,
     /// The host's working directory; absolute.
     pub directory: Arc<str>,
+    /// What of its bodies is not for the log.
+    pub redactor: Arc<Redactor>,
 }
 
 /// What the carrier knows of a peer.
@@ -42,11 +45,13 @@ pub struct PeerFacts {
 impl OpenDoor {
     /// Opens one codec as a peer would have it and drops it again: options that the codec refuses are found
     /// before anybody connects.
-    pub fn try_out(&self) -> Result<(), CodecError> {
+    pub fn try_out(&self, serving: &Serving) -> Result<(), CodecError> {
         let peer = PeerFacts { carrier: "stdio", peer: String::new(), owns_process: false };
-        self.source.open(&self.setup(&peer, (0, 0), 0)).map(drop)
+        let setup = Setup { options: serving.options.to_string(), ..self.setup(&peer, (0, 0), 0) };
+        serving.source.open(&setup).map(drop)
     }
 
+    /// All but the options, which are those of what serves.
     pub(crate) fn setup(&self, peer: &PeerFacts, seed: (u64, u64), opened: u64) -> Setup {
         let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let facts: Fields = vec![
@@ -57,11 +62,11 @@ impl OpenDoor {
             fact("directory", &self.directory),
             fact("opened", &opened.to_string()),
         ];
-        Setup { framing: self.framing, seed, options: self.options.to_string(), facts }
+        Setup { framing: self.framing, seed, options: String::new(), facts }
     }
 
-    pub(crate) fn facts(&self) -> Facts {
-        let limits = &self.policy.limits;
+    pub(crate) fn facts(&self, policy: &Policy) -> Facts {
+        let limits = &policy.limits;
         Facts {
             door: Arc::clone(&self.name),
             reach: self.reach,

@@ -3,8 +3,12 @@
 
 mod agents;
 mod connection;
+pub mod control;
 mod door;
 mod images;
+pub mod metrics;
+mod redact;
+pub mod slot;
 pub mod stdio;
 pub mod unix;
 
@@ -12,4 +16,5 @@ pub use crate::{
     agents::{Attached, Core, Host, Inbox, Ports},
     connection::{Ended, serve},
     door::{OpenDoor, PeerFacts},
+    redact::Redactor,
 };

@@ -81,29 +81,39 @@ impl Socket {
         Ok(Socket { listener, path: path.to_owned(), file })
     }
 
+    /// The next peer.
+    pub(crate) async fn accept(&self) -> io::Result<UnixStream> {
+        self.listener.accept().await.map(|(stream, _)| stream)
+    }
+
+    /// What to wait for after accepting failed.
+    pub(crate) async fn pause() {
+        sleep(ACCEPT_PAUSE).await;
+    }
+
     /// Serves peers until `stop` turns true and the last of them has ended.
     pub async fn serve(self, host: Host, door: OpenDoor, stop: watch::Receiver<bool>) {
         let door = Arc::new(door);
-        let most = usize::try_from(door.policy.limits.connections_max).unwrap_or(usize::MAX);
         let mut connections = JoinSet::new();
         let mut stopping = stop.clone();
         loop {
             tokio::select! {
                 () = told_to_stop(&mut stopping) => break,
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) if connections.len() >= most => {
+                accepted = self.accept() => match accepted {
+                    Ok(stream) if connections.len() >= most(&door) => {
+                        let most = most(&door);
                         // On a line carrier the refusal is the end of output (decision 56).
                         warn!(door = %door.name, limit = "connections-max", most, "connection refused");
                         drop(stream);
                     }
-                    Ok((stream, _)) => {
+                    Ok(stream) => {
                         let (host, door, stop) = (host.clone(), Arc::clone(&door), stop.clone());
                         connections.spawn(async move { one(&host, &door, stream, stop).await });
                     }
                     // Out of descriptors, most likely: others will be given back.
                     Err(error) => {
                         warn!(door = %door.name, %error, "accepting failed");
-                        sleep(ACCEPT_PAUSE).await;
+                        Socket::pause().await;
                     }
                 },
                 Some(_) = connections.join_next(), if !connections.is_empty() => {}
@@ -121,6 +131,11 @@ impl Drop for Socket {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// How many connections the door may have now.
+fn most(door: &OpenDoor) -> usize {
+    usize::try_from(door.slot.active().policy.limits.connections_max).unwrap_or(usize::MAX)
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

@@ -17,8 +17,8 @@ pub use crate::{
     limits::{DOOR_LIMITS, LIMITS, Limits, MIB},
     nearest::nearest,
     rules::{FrameRule, FrameRules, WrongRule},
-    text::{Complaint, PolicyError},
-    trust::{Trust, TrustKey, WrongKey},
+    text::{Complaint, PolicyError, named_limits},
+    trust::{Trust, TrustKey, WrongKey, signing_key_id},
 };
 
 /// A policy's text.

@@ -55,6 +55,17 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
     Err(PolicyError { complaints })
 }
 
+/// The keys of `[limits]` that a policy's text names itself; the others are defaults, or follow from these.
+pub fn named_limits(text: &str) -> Vec<String> {
+    let (document, _) = DeTable::parse_recoverable(text);
+    match document.get_ref().get("limits").map(Spanned::get_ref) {
+        Some(DeValue::Table(limits)) => {
+            limits.keys().map(|key| key.get_ref().clone().into_owned()).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Reads on after a complaint, so that all of them come at once.
 struct Reader<'t> {
     file: &'t str,

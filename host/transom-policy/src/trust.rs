@@ -12,6 +12,9 @@ const KEY_CHARACTERS: usize = KEY_BYTES / 3 * 4;
 /// The algorithm that minisign's keys name.
 const ALGORITHM: &[u8] = b"Ed";
 
+/// The algorithm that its signatures of a file's hash name; those of a file itself name [`ALGORITHM`].
+const PREHASHED: &[u8] = b"ED";
+
 /// What `trust.keys` says right would be; also in complaints about a lock.
 const RIGHT: &str = "a minisign public key: 56 characters of base64 that begin with \"RW\", the second line of its .pub file";
 
@@ -74,6 +77,14 @@ impl TrustKey {
     }
 }
 
+/// The id of the key that a signature was made with: `text` is the second line of a .minisig file, whose first bytes
+/// are built like a key's. `None`: that is no signature of minisign.
+pub fn signing_key_id(text: &str) -> Option<[u8; 8]> {
+    let bytes = base64(text.get(..16)?)?;
+    let rest = bytes.strip_prefix(ALGORITHM).or_else(|| bytes.strip_prefix(PREHASHED))?;
+    rest.first_chunk().copied()
+}
+
 impl fmt::Debug for TrustKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TrustKey").field(&self.text).finish()
@@ -110,7 +121,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TrustKey, base64};
+    use super::{TrustKey, base64, signing_key_id};
 
     /// The key under which minisign's own releases are signed.
     const MINISIGN: &str = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3";
@@ -137,6 +148,15 @@ mod tests {
         check(&MINISIGN.replacen("RW", "AA", 1), Some("names another algorithm than Ed25519"));
         // 56 bytes that are no 56 characters.
         check(&"é".repeat(28), None);
+    }
+
+    #[test]
+    fn a_signature_names_its_key_in_both_forms() {
+        let id = TrustKey::parse(MINISIGN).expect("a key").id();
+        assert_eq!(signing_key_id("RWQf6LRCGA9i59SLOFxz6NxvASXDJeRt"), Some(id));
+        assert_eq!(signing_key_id("RUQf6LRCGA9i559r3g7V1qNyJDApGip8"), Some(id));
+        assert_eq!(signing_key_id("AAQf6LRCGA9i559r3g7V1qNyJDApGip8"), None);
+        assert_eq!(signing_key_id("RUQf6LRC"), None);
     }
 
     #[test]

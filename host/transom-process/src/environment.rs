@@ -49,8 +49,13 @@ impl fmt::Debug for Environment {
 /// Only ASCII letters are folded, so that a name means the same on every machine.
 pub fn is_withheld(name: &str) -> bool {
     let upper = name.to_ascii_uppercase();
+    is_secret(name) || OWN_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
+}
+
+/// Whether the name of a variable alone says that its value is a secret.
+pub fn is_secret(name: &str) -> bool {
+    let upper = name.to_ascii_uppercase();
     SECRET_PARTS.iter().any(|part| upper.contains(part))
-        || OWN_PREFIXES.iter().any(|prefix| upper.starts_with(prefix))
 }
 
 /// Makes a child's environment (decision 32): the parent's, without what is withheld by name, but

@@ -34,7 +34,7 @@ pub use crate::{
         plan::{LauncherFailed, Width},
         report::{Enforcement, Gap, Reach, Report},
     },
-    environment::{Environment, is_withheld, scrub},
+    environment::{Environment, is_secret, is_withheld, scrub},
     host::{adopt_orphans, end_descendants, protect_host},
     leftover::{Leftovers, Sweep, Swept, sweep},
     mark::Mark,

@@ -42,7 +42,7 @@ use transom_harness::{
 
 pub use crate::{
     images::{Images, Unseen},
-    router::{HostFacts, Router},
+    router::{HostFacts, Router, Settings},
 };
 
 /// What has happened.
@@ -127,6 +127,8 @@ pub enum Event {
         /// The array of L-65, not checked yet.
         questions: Value,
     },
+    /// The operator's settings are others now: for requests and sessions that begin from here on.
+    Configured(Settings),
     /// Nobody wants the answer any more.
     WithdrawQuestion {
         /// That of `Question`.

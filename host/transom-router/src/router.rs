@@ -79,6 +79,21 @@ impl Default for HostFacts {
     }
 }
 
+/// What an operator may change while the host runs. Each takes the place of what the router began with.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// As in [`HostFacts`].
+    pub route: Route,
+    /// As in [`HostFacts`].
+    pub ceiling: Mode,
+    /// As in [`HostFacts`].
+    pub kept_mode_max: Mode,
+    /// As in [`HostFacts`].
+    pub workspaces: Vec<Pattern>,
+    /// What sessions that begin from now on have in common.
+    pub config: AgentConfig,
+}
+
 /// Everything between doors and agents.
 #[derive(Debug)]
 pub struct Router {
@@ -192,6 +207,12 @@ impl Router {
                 self.question(out, question, &session, questions);
             }
             Event::WithdrawQuestion { question } => self.withdraw_question(out, question),
+            Event::Configured(settings) => {
+                let Settings { route, ceiling, kept_mode_max, workspaces, config } = settings;
+                self.config = Arc::new(config);
+                let host = self.host.clone();
+                self.host = HostFacts { route, ceiling, kept_mode_max, workspaces, ..host };
+            }
             Event::Shutdown => {
                 self.ending.get_or_insert_default();
                 let all = self.in_order(|_| true);

@@ -10,6 +10,8 @@ use crate::{binary, contract::Shape, error::LoadError};
 pub struct Inspection {
     /// What it can be used as.
     pub kind: Kind,
+    /// The version that it says it is.
+    pub version: Option<String>,
     /// Names of what it imports, in its own order.
     pub imports: Vec<String>,
     /// Names of what it exports, in its own order.
@@ -42,6 +44,7 @@ pub fn inspect(bytes: &[u8]) -> Result<Inspection, LoadError> {
     };
     Ok(Inspection {
         kind,
+        version: binary::version(bytes),
         imports: shape.imports(),
         exports: shape.exports(),
         bytes: bytes.len() as u64,

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use nix::time::ClockId;
-use tracing::debug;
+use tracing::{debug, debug_span};
 use transom_connection::codec::{Codec, CodecError, Input, Millis, Output};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, Trap, UpdateDeadline, WasmBacktrace};
 
@@ -31,7 +31,11 @@ impl Caller {
     pub(crate) fn store(&self, engine: &Engine) -> Store<Meter> {
         let mut store = Store::new(engine, Meter::new(&self.limits));
         store.limiter(|meter| meter);
-        store.epoch_deadline_callback(|mut store| {
+        let ticker = Arc::clone(&self.ticker);
+        store.epoch_deadline_callback(move |mut store| {
+            if ticker.cuts_off() {
+                return Ok(UpdateDeadline::Interrupt);
+            }
             let now = ClockId::CLOCK_THREAD_CPUTIME_ID.now();
             Ok(now.map_or(UpdateDeadline::Interrupt, |now| {
                 store.data_mut().tick(Duration::from(now))
@@ -52,6 +56,9 @@ impl Caller {
         bytes: u64,
         call: impl FnOnce(&mut Store<Meter>) -> wasmtime::Result<R>,
     ) -> Result<R, CodecError> {
+        let _span =
+            debug_span!("transom.codec.call", component = %self.identity, call = what, bytes)
+                .entered();
         let call_ms = self.limits.call_ms(bytes);
         store.data_mut().begin_call(call_ms);
         store.set_epoch_deadline(1);
@@ -89,6 +96,9 @@ impl Caller {
 
     fn explain(&self, error: &wasmtime::Error, meter: &Meter, allowed: u64) -> CodecError {
         if let Some(Trap::Interrupt) = error.downcast_ref::<Trap>() {
+            if self.ticker.cuts_off() && meter.spent_ms() <= allowed {
+                return CodecError::Trap("cut off, because the host ends".to_owned());
+            }
             // Stopped at the first look after the time was over, so there is always a little more.
             let found = meter.spent_ms().max(allowed.saturating_add(1));
             return CodecError::Limit { limit: "call_ms", found, allowed };

@@ -89,6 +89,9 @@ impl Limits {
     }
 }
 
+/// Between two looks at a call under way, at most: that long it goes on after calls were cut off.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Counts what one store takes, and remembers what was refused so that the trap which follows can be explained.
 pub(crate) struct Meter {
     memory: Count,
@@ -151,7 +154,8 @@ impl Meter {
         self.time.spent = now.saturating_sub(since);
         match self.time.allowed.checked_sub(self.time.spent) {
             Some(left) if !left.is_zero() => {
-                UpdateDeadline::Continue(ticks(left.as_millis().try_into().unwrap_or(u64::MAX)))
+                let left = left.min(LOOK).as_millis();
+                UpdateDeadline::Continue(ticks(left.try_into().unwrap_or(u64::MAX)))
             }
             _ => UpdateDeadline::Interrupt,
         }

@@ -1,7 +1,7 @@
 //! The engine for codecs: one per process, sized for its connections; and how a component gets into it.
 //! Instances and their calls are in `instance.rs`.
 
-use std::{path::PathBuf, sync::Arc, time::Instant};
+use std::{path::PathBuf, sync::Arc, thread, time::Instant};
 
 use sha2::{Digest as _, Sha256};
 use tracing::{debug, info};
@@ -22,9 +22,9 @@ use crate::{
     ticker::Ticker,
 };
 
-/// Instances beside those of the connections: a moved connection has two for a moment, and a component that is being
-/// loaded has one.
-const SPARE_INSTANCES: u32 = 16;
+/// Instances beside those of the connections, at least: a moved connection has two for a moment, and a component that is
+/// being loaded has one.
+const SPARE_INSTANCES_MIN: u32 = 16;
 
 /// Elements that a table in a pool has room for; each takes eight bytes of addresses.
 const POOL_TABLE_ELEMENTS: usize = 20_000;
@@ -135,6 +135,11 @@ impl Sandbox {
         Ok(Arc::new(component))
     }
 
+    /// Ends every call that takes longer than some ticks, those under way too: the host comes to its end and waits for nobody.
+    pub fn cut_off(&self) {
+        self.ticker.cut_off();
+    }
+
     /// Code from the cache, or compiled now. What comes from the cache was checked before it was kept.
     fn compiled(&self, name: &str, bytes: &[u8], digest: &[u8]) -> Result<Compiled, LoadError> {
         let entry = self.cache.as_ref().map(|cache| (cache, cache.key(digest)));
@@ -181,7 +186,10 @@ fn settings(capacity: Capacity) -> Config {
 
 /// The pool counts component instances, core instances, memories and tables each by itself.
 fn pool(connections: u32) -> PoolingAllocationConfig {
-    let instances = connections.saturating_add(SPARE_INSTANCES);
+    // As many connections move at a time as there are threads.
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let moving = u32::try_from(threads).unwrap_or(u32::MAX).saturating_add(1);
+    let instances = connections.saturating_add(moving.max(SPARE_INSTANCES_MIN));
     let each = |count: usize| instances.saturating_mul(count.try_into().unwrap_or(u32::MAX));
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(instances)

@@ -40,6 +40,8 @@ struct Shared {
     /// The thread is parked, or about to be, until a call wakes it.
     resting: AtomicBool,
     stop: AtomicBool,
+    /// No call gets another tick.
+    cut_off: AtomicBool,
 }
 
 /// A call under way. While one lives, the epoch moves.
@@ -53,6 +55,7 @@ impl Ticker {
             busy: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             stop: AtomicBool::new(false),
+            cut_off: AtomicBool::new(false),
         };
         Ticker { shared: Arc::new(shared), thread: Mutex::new(None) }
     }
@@ -79,6 +82,16 @@ impl Ticker {
             self.wake();
         }
         Running(&self.shared)
+    }
+
+    /// From now on no call outlives the next look at it.
+    pub(crate) fn cut_off(&self) {
+        self.shared.cut_off.store(true, Relaxed);
+    }
+
+    /// Whether calls are cut off.
+    pub(crate) fn cuts_off(&self) -> bool {
+        self.shared.cut_off.load(Relaxed)
     }
 
     #[cold]

@@ -90,7 +90,7 @@ struct Shared {
     spawner: Spawner,
     environment: Vec<(String, String)>,
     /// What holds them back, whatever a session may do (P-38).
-    mode: Mode,
+    mode: Mutex<Mode>,
     /// Whether it is known yet what confines.
     ready: watch::Receiver<bool>,
     hooks: Vec<HookProgram>,
@@ -122,7 +122,7 @@ impl ProgramHooks {
             runtime: registry.runtime(),
             spawner,
             environment,
-            mode,
+            mode: Mutex::new(mode),
             ready,
             hooks,
             registry,
@@ -131,6 +131,11 @@ impl ProgramHooks {
             live: Mutex::default(),
         };
         ProgramHooks { shared: Arc::new(shared) }
+    }
+
+    /// Another mode holds back hooks that start from now on.
+    pub fn set_mode(&self, mode: Mode) {
+        *self.shared.mode.lock().unwrap_or_else(PoisonError::into_inner) = mode;
     }
 
     /// Where somebody is asked.
@@ -296,7 +301,8 @@ impl Shared {
         // If whoever finds out is gone, nothing confines.
         drop(self.ready.clone().wait_for(|ready| *ready).await);
         let whose = (ask.session.clone(), ask.cwd.clone(), ask.root.clone());
-        match self.registry.hold(self.mode, whose, command).await? {
+        let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.registry.hold(mode, whose, command).await? {
             Held::Free(command) => Ok((command, None)),
             Held::Confined(Confined { command, verdict }) => Ok((command, Some(verdict))),
             Held::Unconfinable(command, why) => {

@@ -123,7 +123,7 @@ impl Tool for JobKill {
         let jobs = self.jobs.clone();
         Box::pin(async move {
             let id = job_id(&call)?;
-            tracing::debug!(session = %call.session, job = id, reason = call.optional_text("reason"), "job kill");
+            tracing::trace!(session = %call.session, job = id, reason = call.optional_text("reason"), "job kill");
             jobs.kill(&call, id).map(ToolOutcome::text)
         })
     }

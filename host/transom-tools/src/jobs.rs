@@ -48,7 +48,7 @@ pub(crate) struct Jobs {
 
 struct Shared {
     runtime: Handle,
-    limits: JobLimits,
+    limits: Mutex<JobLimits>,
     sink: Option<JobSink>,
     /// Where the sessions' own directories are, in which an earlier host has left files.
     fence: Fence,
@@ -103,6 +103,12 @@ pub enum KillError {
     },
 }
 
+impl Shared {
+    fn limits(&self) -> JobLimits {
+        *self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Jobs {
     pub(crate) fn new(
         runtime: Handle,
@@ -110,8 +116,13 @@ impl Jobs {
         sink: Option<JobSink>,
         fence: Fence,
     ) -> Jobs {
-        let table = Mutex::default();
+        let (limits, table) = (Mutex::new(limits), Mutex::default());
         Jobs { shared: Arc::new(Shared { runtime, limits, sink, fence, table }) }
+    }
+
+    /// Sets other bounds for jobs that begin, and for those kept, from now on.
+    pub(crate) fn set_limits(&self, limits: JobLimits) {
+        *self.shared.limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Begins a job on behalf of a call. From here on the call's own signal does not reach it (P-69).
@@ -147,7 +158,7 @@ impl Jobs {
         kind: JobKind,
         label: &str,
     ) -> Result<(StartedJob, Work), ToolError> {
-        let limits = self.shared.limits;
+        let limits = self.shared.limits();
         let mut table = self.lock();
         // Under the lock, and whoever tears down or forgets says so there before it looks here: a job either sees that
         // or is seen. First of all, because nothing of a session that is gone may be made anew.
@@ -215,7 +226,7 @@ impl Jobs {
         for change in held.into_iter().flatten() {
             self.tell(session, change);
         }
-        let dropped = owned.trim(self.shared.limits.ended_max);
+        let dropped = owned.trim(self.shared.limits().ended_max);
         table.drop_idle(session);
         self.remove(dropped);
     }
@@ -258,7 +269,7 @@ impl Jobs {
             let text = job.output.read(is_over);
             return Ok(with_status(text, &job.record));
         }
-        let earlier = owned.earlier(&call.jobs, self.shared.limits.ended_max);
+        let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
         Err(earlier.into_iter().find(|record| record.id == id).cloned())
     }
 
@@ -309,7 +320,7 @@ impl Jobs {
         let mut table = self.lock();
         let mut nothing = Owned::new(&call.jobs);
         let owned = table.sessions.get_mut(&call.session).unwrap_or(&mut nothing);
-        let earlier = owned.earlier(&call.jobs, self.shared.limits.ended_max);
+        let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
         let earlier = earlier.into_iter().cloned();
         earlier.chain(owned.jobs.iter().map(|job| job.record.clone())).collect()
     }
@@ -330,7 +341,7 @@ impl Jobs {
             }
             return Ok(format!("requested cancellation of job {id}"));
         }
-        let earlier = owned.earlier(&call.jobs, self.shared.limits.ended_max);
+        let earlier = owned.earlier(&call.jobs, self.shared.limits().ended_max);
         match earlier.into_iter().find(|record| record.id == id) {
             Some(record) => Ok(had_finished(record)),
             None => Err(unknown(id)),
@@ -365,7 +376,7 @@ impl Jobs {
         let Some(owned) = table.sessions.get_mut(session) else { return Vec::new() };
         let trees = owned.terminate(KILL_GRACE);
         owned.forgotten = true;
-        let dropped = owned.trim(self.shared.limits.ended_max);
+        let dropped = owned.trim(self.shared.limits().ended_max);
         table.drop_idle(session);
         self.remove(dropped);
         trees
@@ -403,7 +414,7 @@ impl Jobs {
             reported: job.reported,
         };
         self.change(session, job, change);
-        let dropped = owned.trim(self.shared.limits.ended_max);
+        let dropped = owned.trim(self.shared.limits().ended_max);
         table.drop_idle(session);
         self.remove(dropped);
     }

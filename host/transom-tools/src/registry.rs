@@ -30,6 +30,7 @@ use crate::{
     fence::Fence,
     jobs::{Jobs, KILL_GRACE, KillError},
     judge::{Candidate, ESCALATION_GUIDE, Explanation, Permissions, Subject, escalatable},
+    options::JobLimits,
     output::Output,
     read_image::Sight,
     schema::{Root, decode, unsupported, violations},
@@ -151,6 +152,13 @@ impl Registry {
     pub fn set_confinement(&self, confinement: Confinement, confiner: Option<Confiner>) {
         self.shared.fence.set_confinement(confinement);
         self.shared.shell.set_confiner(confiner);
+    }
+
+    /// Replaces how many jobs there may be, from the next one on (P-68). Without jobs there is nothing to bound.
+    pub fn set_job_limits(&self, limits: JobLimits) {
+        if let Some(jobs) = &self.shared.jobs {
+            jobs.set_limits(limits);
+        }
     }
 
     /// What would become of a call, and by which rule, without running anything (P-33). Reads the file system.

@@ -1,20 +1,14 @@
 //! From a checked manifest to a running host: components loaded, ports made, the loop started.
 
-use std::{
-    collections::HashMap,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use tokio::runtime::Handle;
-use transom_config::manifest::{self, Carrier, Component, Manifest, Overrides};
-use transom_connection::codec::{CodecSource, Framing};
-use transom_doors::{Answers, Door, DoorCodec};
+use transom_config::manifest::{self, Carrier, Manifest};
+use transom_doors::Answers;
 use transom_harness::{
-    agent::AgentConfig,
     image::ImageLimits,
-    ports::{Attachments, Models, Route, Store},
+    ports::{Attachments, Models, Store},
     system_prompt::{PromptSection, Text},
 };
 use transom_io::{Core, Host, OpenDoor, Ports};
@@ -23,17 +17,14 @@ use transom_model::{
     deepseek::{Endpoint, Key, Settings},
     scripted::Script,
 };
-use transom_policy::Policy;
-use transom_router::{HostFacts, Images, Reach, Router, Unseen};
-use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
-use transom_tools::ProgramHooks;
+use transom_router::{HostFacts, Images, Router, Unseen};
 
 use crate::{
-    embedded,
-    environment::{
-        COMPONENT_BYTES_MAX, CONFIGURATION_BYTES_MAX, Environment, read_bounded, read_text,
-    },
-    governance::{self, Governance},
+    doors::{self, Loader},
+    environment::{Environment, read_text},
+    governance::Governance,
+    live::{self, Switches},
+    lock::Pins,
     storage::{self, Storage},
     tooling::{Site, Tooling},
 };
@@ -70,6 +61,8 @@ pub(crate) struct Extras {
     /// Room for every connection that the doors allow is reserved at once; without it, one at a time as
     /// it comes.
     pub(crate) pooled: bool,
+    /// What components are held to.
+    pub(crate) pins: Pins,
 }
 
 impl Default for Extras {
@@ -87,6 +80,7 @@ impl Default for Extras {
             images: Images::Kept { limits: ImageLimits::default(), unseen: Unseen::Refused },
             store_form: storage::Form::Database,
             pooled: false,
+            pins: Pins::default(),
         }
     }
 }
@@ -95,8 +89,10 @@ impl Default for Extras {
 pub(crate) struct Running {
     pub(crate) host: Host,
     pub(crate) doors: Vec<(OpenDoor, Carrier)>,
-    store: Arc<dyn Store>,
-    _tooling: Tooling,
+    pub(crate) loader: Arc<Loader>,
+    pub(crate) tooling: Arc<Tooling>,
+    pub(crate) switches: Arc<Switches>,
+    pub(crate) store: Arc<dyn Store>,
 }
 
 impl Running {
@@ -121,49 +117,40 @@ pub(crate) fn start(
 ) -> anyhow::Result<Running> {
     let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
     let directory = environment.absolute(directory);
-    let doors = open_doors(manifest, extras, environment, &directory)?;
+    let (doors, loader) = doors::open(manifest, extras, environment, &directory)?;
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
     let durability = manifest.store.durability;
     let Storage { store, session_log } =
         Storage::open(&path, extras.store_form, durability, host.commits())?;
     let attachments = Arc::clone(&store) as Arc<dyn Attachments>;
-    let (models, door_models) = models(manifest, extras, environment, attachments)?;
+    let switches =
+        Switches::new(manifest, live::models(manifest, extras, environment, attachments)?);
     let site = Site { directory: &directory, path: &path, store: &store, session_log };
     let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
 
+    let transom_router::Settings { route, ceiling, kept_mode_max, workspaces, config } =
+        live::settings(manifest, extras, tooling.hooks.as_ref());
     let facts = HostFacts {
         version: env!("CARGO_PKG_VERSION").into(),
         directory: directory.display().to_string().into(),
         doors: doors.iter().map(|(door, _)| door.name.to_string()).collect(),
-        route: Route {
-            provider: manifest.model.provider.clone(),
-            model: manifest.model.model.clone(),
-            ..Route::default()
-        },
+        route,
         sessions_max: HOST_SESSIONS_MAX,
         always_answered: doors.iter().any(|(door, _)| door.answers == Answers::Always),
-        ceiling: governance::ceiling(manifest, extras.governance),
-        kept_mode_max: governance::kept_mode_max(manifest, extras.governance),
-        workspaces: governance::workspaces(manifest),
+        ceiling,
+        kept_mode_max,
+        workspaces,
         images: extras.images,
-    };
-    let config = AgentConfig {
-        prompt: prompt_sections(manifest, extras),
-        permissions: governance::agents(manifest, extras.governance),
-        subagent_depth_max: manifest.tools.subagent_depth_max,
-        subagents_live_max: usize::try_from(manifest.tools.subagents_live_max)
-            .unwrap_or(usize::MAX),
-        runtime_context: extras.runtime_context,
-        hooks: tooling.hooks.as_ref().map(ProgramHooks::points).unwrap_or_default(),
-        quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,
-        ..AgentConfig::default()
     };
     let points = config.hooks;
     let router = Router::new(facts, config, seed());
+    let doors_models = switches.doors.iter();
     let ports = Ports {
-        door_models,
-        models,
+        door_models: doors_models
+            .map(|(name, switch)| (Arc::clone(name), Arc::clone(switch) as _))
+            .collect(),
+        models: Arc::clone(&switches.host) as _,
         tools: Arc::clone(&tooling.tools) as _,
         store: Arc::clone(&store),
     };
@@ -173,7 +160,14 @@ pub(crate) fn start(
         None => core,
     };
     tokio::spawn(core.run());
-    Ok(Running { host, doors, store, _tooling: tooling })
+    Ok(Running {
+        host,
+        doors,
+        loader: Arc::new(loader),
+        tooling: Arc::new(tooling),
+        switches: Arc::new(switches),
+        store,
+    })
 }
 
 /// The store of a manifest.
@@ -195,204 +189,23 @@ fn seed() -> [u8; 32] {
     seed
 }
 
-/// A door whose settings are put together and whose codec is not loaded yet.
-struct Plan<'a> {
-    name: &'a str,
-    door: &'a manifest::Door,
-    built_in: Option<&'static Door>,
-    /// What the manifest says of the component; it takes the place of a built-in one.
-    component: Option<&'a Component>,
-    policy: Policy,
+pub(crate) type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
+
+/// What the scripted model plays.
+pub(crate) fn script(manifest: &Manifest) -> anyhow::Result<Script> {
+    let Some(file) = &manifest.model.script else { return Ok(Script::builtin()) };
+    let text = read_text(file)
+        .with_context(|| format!("cannot read the model script {}", file.display()))?;
+    text.parse().with_context(|| format!("model script {}", file.display()))
 }
 
-impl<'a> Plan<'a> {
-    fn new(
-        manifest: &'a Manifest,
-        name: &'a str,
-        door: &'a manifest::Door,
-    ) -> anyhow::Result<Plan<'a>> {
-        let built_in = transom_doors::find(&door.component).ok();
-        let component = manifest.components.get(&door.component);
-        let file = door.policy.as_ref().or(component.and_then(|found| found.policy.as_ref()));
-        let mut policy = policy(name, file, built_in)?;
-        door.limits.apply(&mut policy.limits);
-        Ok(Plan { name, door, built_in, component, policy })
-    }
-
-    /// The codec that is part of the host itself, where the door has none of its own.
-    fn native(&self) -> Option<Arc<dyn CodecSource>> {
-        match (self.built_in?.codec, self.component) {
-            (DoorCodec::Native(source), None) => Some(source()),
-            _ => None,
-        }
-    }
-
-    fn open(self, codec: Codec, directory: &Path) -> anyhow::Result<(OpenDoor, Carrier)> {
-        let Plan { name, door, built_in, component, policy } = self;
-        let mut options: serde_json::Map<String, serde_json::Value> = match built_in {
-            Some(built_in) => serde_json::from_str(built_in.options).context("built-in options")?,
-            None => serde_json::Map::new(),
-        };
-        options.extend(door.options.clone());
-        // Only the host's own codec reaches sessions that others opened.
-        let (source, reach) = match codec {
-            Codec::Native(source) => (source, Reach::All),
-            Codec::Component(source) => (source, Reach::Owned),
-        };
-        let open = OpenDoor {
-            name: name.into(),
-            source,
-            policy: Arc::new(policy),
-            framing: built_in.map_or(Framing::Lines, |built_in| built_in.framing),
-            options: serde_json::Value::Object(options).to_string().into(),
-            reach,
-            answers: door
-                .answers
-                .or(built_in.map(|built_in| built_in.answers))
-                .unwrap_or(Answers::Never),
-            directory: directory.display().to_string().into(),
-        };
-        open.try_out().with_context(|| {
-            let file = component.map(|component| format!(" from {}", component.source.display()));
-            let (file, used) = (file.unwrap_or_default(), &door.component);
-            format!("component `{used}`{file} cannot open a connection at door `{name}`")
-        })?;
-        Ok((open, door.carrier.clone()))
-    }
-}
-
-/// Who turns a door's units into frames.
-enum Codec {
-    Native(Arc<dyn CodecSource>),
-    Component(Arc<dyn CodecSource>),
-}
-
-fn open_doors(
-    manifest: &Manifest,
-    extras: &Extras,
-    environment: &Environment,
-    directory: &Path,
-) -> anyhow::Result<Vec<(OpenDoor, Carrier)>> {
-    let plans = manifest.doors.iter().map(|(name, door)| Plan::new(manifest, name, door));
-    let plans = plans.collect::<anyhow::Result<Vec<_>>>()?;
-
-    let connections: u64 = plans.iter().map(|plan| plan.policy.limits.connections_max).sum();
-    let capacity = match extras.pooled {
-        true => Capacity::Pool { connections: u32::try_from(connections).unwrap_or(u32::MAX) },
-        false => Capacity::OnDemand,
-    };
-    let mut sandbox = None;
-    let mut doors = Vec::new();
-    for plan in plans {
-        let codec = match plan.native() {
-            Some(native) => Codec::Native(native),
-            None => {
-                let sandbox = match &mut sandbox {
-                    Some(sandbox) => sandbox,
-                    none => none.insert(make_sandbox(capacity, environment)?),
-                };
-                Codec::Component(load(sandbox, &plan.door.component, plan.component, &plan.policy)?)
-            }
-        };
-        doors.push(plan.open(codec, directory)?);
-    }
-    Ok(doors)
-}
-
-fn make_sandbox(capacity: Capacity, environment: &Environment) -> anyhow::Result<Sandbox> {
-    let cache_dir = environment.cache_directory().map(|cache| cache.join("components"));
-    let config = SandboxConfig { capacity, cache_dir, ..SandboxConfig::default() };
-    let made = match Sandbox::new(config.clone()) {
-        // A cache only saves time. One that cannot be used must not keep a host from starting.
-        Err(error @ LoadError::Cache { .. }) => {
-            tracing::warn!(%error, "compiled code is not cached");
-            Sandbox::new(SandboxConfig { cache_dir: None, ..config })
-        }
-        made => made,
-    };
-    made.with_context(|| match capacity {
-        Capacity::OnDemand => "cannot make a sandbox".to_owned(),
-        Capacity::Pool { connections } => format!(
-            "cannot make a sandbox with room for {connections} connections, which is `connections-max` of all \
-             doors together; try fewer"
-        ),
-    })
-}
-
-fn policy(door: &str, file: Option<&PathBuf>, built_in: Option<&Door>) -> anyhow::Result<Policy> {
-    if let Some(file) = file {
-        let text = read_text(file).with_context(|| {
-            format!("cannot read the policy {} of door `{door}`", file.display())
-        })?;
-        let policy = Policy::parse(&file.display().to_string(), &text)?;
-        if policy.trust.require_signature {
-            bail!("{}: signatures are not part of this version; leave [trust] out", file.display());
-        }
-        return Ok(policy);
-    }
-    match built_in {
-        Some(built_in) => Ok(built_in.policy()?),
-        None => bail!(
-            "the component of door `{door}` has no policy, so it could do nothing; name one with \
-             `policy = \"…\"` in its [component] table"
-        ),
-    }
-}
-
-fn load(
-    sandbox: &Sandbox,
-    name: &str,
-    component: Option<&Component>,
-    policy: &Policy,
-) -> anyhow::Result<Arc<dyn CodecSource>> {
-    let limits = Limits {
-        memory_bytes: policy.limits.memory_bytes_max,
-        outputs_per_call: policy.limits.outputs_per_call_max,
-        bytes_per_call: policy.limits.output_bytes_per_call_max,
-        call_base_ms: policy.limits.call_ms_base,
-        call_ms_per_mib: policy.limits.call_ms_per_mib,
-        ..Limits::default()
-    };
-    let loaded = match component {
-        Some(component) => {
-            let file = component.source.display();
-            let bytes = read_bounded(&component.source, COMPONENT_BYTES_MAX)
-                .with_context(|| format!("cannot read component `{name}` from {file}"))?;
-            sandbox
-                .load(name, &bytes, limits)
-                .with_context(|| format!("component `{name}` from {file} is refused"))?
-        }
-        None => {
-            let Some(bytes) = embedded::component(name) else {
-                bail!(
-                    "component `{name}` is not part of this program; describe it in [component.{name}]"
-                );
-            };
-            let version = format!("{name} {}", env!("CARGO_PKG_VERSION"));
-            sandbox
-                .load(&version, bytes, limits)
-                .with_context(|| format!("built-in component `{name}`"))?
-        }
-    };
-    Ok(loaded)
-}
-
-type DoorModels = HashMap<Arc<str>, Arc<dyn Models>>;
-
-fn models(
+pub(crate) fn models(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
     attachments: Arc<dyn Attachments>,
 ) -> anyhow::Result<(Arc<dyn Models>, DoorModels)> {
-    let script = match &manifest.model.script {
-        None => Script::builtin(),
-        Some(file) => {
-            let text = read_text(file)
-                .with_context(|| format!("cannot read the model script {}", file.display()))?;
-            text.parse::<Script>().with_context(|| format!("model script {}", file.display()))?
-        }
-    };
+    let script = script(manifest)?;
     let configured = manifest.model.base_url.clone();
     let variables = environment.clone();
     let credentials = move || Endpoint {
@@ -428,7 +241,7 @@ fn models(
     Ok((Arc::new(providers), by_door))
 }
 
-fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
+pub(crate) fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
     let section =
         |name: &str, order, text: Text| PromptSection { name: name.to_owned(), order, text };
     let identity = "You are a software agent that works through Transom. You act with the tools you are given, \
@@ -448,75 +261,6 @@ fn prompt_sections(manifest: &Manifest, extras: &Extras) -> Vec<PromptSection> {
     identity.into_iter().chain(persona).chain([workspace]).chain(jobs).collect()
 }
 
-/// The manifest of a command: from its files, or the built-in one, with what environment and command line say
-/// instead.
-pub(crate) fn manifest(
-    files: &[PathBuf],
-    options: &crate::cli::HostOptions,
-    environment: &Environment,
-) -> anyhow::Result<Manifest> {
-    let variables = environment.variables.iter().cloned().collect();
-    let sets = options.set.iter().map(String::as_str);
-    let overrides = Overrides::new(&environment.directory, &variables, sets);
-    let mut manifest = if files.is_empty() {
-        Manifest::built_in_with(&environment.state_directory()?, &overrides)?
-    } else {
-        let mut layers = Vec::new();
-        for file in files {
-            let bytes = read_bounded(file, CONFIGURATION_BYTES_MAX)
-                .map_err(|error| transom_config::ConfigErrors::unreadable(file, &error))?;
-            layers.push((file.as_path(), bytes));
-        }
-        let layers: Vec<_> = layers.iter().map(|(file, bytes)| (*file, &bytes[..])).collect();
-        let mut manifest = Manifest::parse_layers(&layers, &overrides)?;
-        let guarded = operators_files(files, &manifest, environment);
-        manifest.confine.guard.extend(guarded);
-        manifest
-    };
-    refuse_unbuilt(&manifest)?;
-    if let Some(store) = &options.store {
-        manifest.store.path = Some(environment.absolute(store));
-    }
-    if let Some(script) = &options.model_script {
-        manifest.model.script = Some(environment.absolute(script));
-    }
-    Ok(manifest)
-}
-
-/// What says what shells may do is not theirs to change (P-46): the manifest, what will lock it, policies, and
-/// personas.
-fn operators_files(
-    files: &[PathBuf],
-    manifest: &Manifest,
-    environment: &Environment,
-) -> Vec<PathBuf> {
-    let components = manifest.components.values().filter_map(|component| component.policy.as_ref());
-    let doors = manifest.doors.values().filter_map(|door| door.policy.as_ref());
-    let policies = components.chain(doors).map(|policy| environment.absolute(policy));
-    let personas = manifest.subagents.values().filter_map(|kind| kind.persona_file.as_ref());
-    let policies = policies.chain(personas.map(|persona| environment.absolute(persona)));
-    let files = files.iter().map(|file| environment.absolute(file));
-    let files = files.flat_map(|file| [file.with_extension("lock"), file]);
-    policies.chain(files).collect()
-}
-
-/// Refuses what a manifest may say and this version does not do yet: nobody must believe that it holds.
-fn refuse_unbuilt(manifest: &Manifest) -> anyhow::Result<()> {
-    let component = |wanted: fn(&Component) -> bool| manifest.components.values().any(wanted);
-    let unbuilt = [
-        ("`swap` of a component", component(|one| one.swap != manifest::Swap::default())),
-        ("`watch` of a component", component(|one| one.watch)),
-        ("[control]", manifest.control != manifest::Control::default()),
-        ("[metrics]", manifest.metrics != manifest::Metrics::default()),
-        ("[probation]", manifest.probation != manifest::Probation::default()),
-        ("[recovery]", manifest.recovery != manifest::Recovery::default()),
-    ];
-    match unbuilt.iter().find(|(_, said)| *said) {
-        Some((what, _)) => bail!("{what} is not part of this version; leave it out"),
-        None => Ok(()),
-    }
-}
-
 /// A door of its own on standard input and output.
 pub(crate) fn stdio_door(component: &str) -> manifest::Door {
     manifest::Door {
@@ -527,26 +271,5 @@ pub(crate) fn stdio_door(component: &str) -> manifest::Door {
         answers: None,
         policy: None,
         limits: manifest::DoorLimits::default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use transom_config::manifest::Manifest;
-
-    use super::refuse_unbuilt;
-
-    #[test]
-    fn what_the_page_shows_starts_a_host() {
-        let page = include_str!("../../../docs/manifest.md");
-        let after = page.split("```toml\n").skip(1);
-        let shown = after.filter_map(|rest| rest.split("```").next()).collect::<Vec<_>>();
-        assert!(!shown.is_empty());
-        for text in shown {
-            let manifest = Manifest::parse(Path::new("transom.toml"), text.as_bytes()).unwrap();
-            refuse_unbuilt(&manifest).unwrap();
-        }
     }
 }

@@ -7,8 +7,8 @@ use std::{
 
 use tokio::{
     signal::unix::{SignalKind, signal},
-    sync::watch,
-    time::timeout,
+    sync::{mpsc, oneshot, watch},
+    time::{sleep, timeout},
 };
 
 use crate::deployment::Running;
@@ -26,27 +26,66 @@ const HARD_STOP: Duration = Duration::from_millis(5_500);
 /// How long the system may take to end what is left at the hard stop.
 const LAST_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Turns `stop` true at the first signal that asks for an end. Gives whether it was SIGINT.
-pub(crate) fn signalled(
+/// From a signal until codec calls that still run are cut off: what connections get for their end (design §4).
+const TEARDOWN: Duration = Duration::from_millis(900);
+
+/// What SIGHUP asks for.
+pub(crate) enum Hangup {
+    /// The terminal is gone, and with it the peer.
+    End,
+    /// The configuration is to be read again. One that waits already is enough.
+    Reload(mpsc::Sender<()>),
+}
+
+/// Turns `stop` true at the first signal that asks for an end, and some time later calls `cut_off`. The receiver gets
+/// whether it was SIGINT.
+///
+/// All of that is done by a thread of its own: codec calls hold the runtime's threads, and a signal must count even while
+/// each of them holds one.
+pub(crate) fn hear_signals(
     stop: watch::Sender<bool>,
-) -> anyhow::Result<impl Future<Output = bool> + Send> {
+    on_hangup: Hangup,
+    cut_off: impl FnOnce() + Send + 'static,
+) -> anyhow::Result<oneshot::Receiver<bool>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let signalled = {
+        let _context = runtime.enter();
+        signalled(on_hangup)?
+    };
+    let (tell, told) = oneshot::channel();
+    thread::Builder::new().name("transom-signals".to_owned()).spawn(move || {
+        runtime.block_on(async {
+            let interrupted = signalled.await;
+            arm();
+            // The status counts even where nobody hears of the stop any more, and it must be there first.
+            let _ = tell.send(interrupted);
+            stop.send_replace(true);
+            sleep(TEARDOWN).await;
+            cut_off();
+        });
+    })?;
+    Ok(told)
+}
+
+/// Waits for a signal that asks for an end. Gives whether it was SIGINT.
+fn signalled(on_hangup: Hangup) -> anyhow::Result<impl Future<Output = bool> + Send> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
     // A file that may not grow further is an error of the write, not the end of the process.
     let mut too_large = signal(SignalKind::from_raw(libc::SIGXFSZ))?;
     Ok(async move {
-        let interrupted = loop {
+        loop {
             tokio::select! {
-                _ = terminate.recv() => break false,
-                _ = hangup.recv() => break false,
-                _ = interrupt.recv() => break true,
+                _ = terminate.recv() => return false,
+                _ = hangup.recv() => match &on_hangup {
+                    Hangup::End => return false,
+                    Hangup::Reload(wanted) => drop(wanted.try_send(())),
+                },
+                _ = interrupt.recv() => return true,
                 _ = too_large.recv() => {}
             }
-        };
-        arm();
-        stop.send_replace(true);
-        interrupted
+        }
     })
 }
 

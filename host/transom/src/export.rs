@@ -65,16 +65,16 @@ pub(crate) fn inspect(command: &cli::Inspect) -> anyhow::Result<u8> {
 }
 
 fn as_json(inspection: &Inspection) -> Value {
-    let Inspection { kind, imports, exports, bytes, sha256 } = inspection;
+    let Inspection { kind, version, imports, exports, bytes, sha256 } = inspection;
     let (kind, why) = match kind {
         Kind::Codec => ("codec", None),
         Kind::Other { why } => ("other", Some(why)),
     };
-    json!({ "kind": kind, "why": why, "imports": imports, "exports": exports, "bytes": bytes, "sha256": sha256 })
+    json!({ "kind": kind, "why": why, "version": version, "imports": imports, "exports": exports, "bytes": bytes, "sha256": sha256 })
 }
 
 fn for_people(inspection: &Inspection) -> String {
-    let Inspection { kind, imports, exports, bytes, sha256 } = inspection;
+    let Inspection { kind, version, imports, exports, bytes, sha256 } = inspection;
     let kind = match kind {
         Kind::Codec => "a codec: fits transom:codec@0.1".to_owned(),
         Kind::Other { why } => format!("not a codec: {why}"),
@@ -82,7 +82,8 @@ fn for_people(inspection: &Inspection) -> String {
     let list =
         |names: &[String]| if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
     format!(
-        "kind     {kind}\nimports  {}\nexports  {}\nsize     {bytes} bytes\ndigest   sha256:{sha256}",
+        "kind     {kind}\nversion  {}\nimports  {}\nexports  {}\nsize     {bytes} bytes\ndigest   sha256:{sha256}",
+        version.as_deref().unwrap_or("none is given"),
         list(imports),
         list(exports),
     )

@@ -164,7 +164,7 @@ fn named(manifest: &Manifest) -> impl Iterator<Item = &Path> {
     listens.chain(manifest.control.listen.as_deref()).chain(manifest.model.script.as_deref())
 }
 
-/// The files behind the doors. `deployment::manifest` adds the manifest with its lock and its policies: it knows where
+/// The files behind the doors. `chosen` adds the manifest with its lock and its policies: it knows where
 /// they were read.
 fn codecs(manifest: &Manifest) -> impl Iterator<Item = &Path> {
     manifest.components.values().map(|component| component.source.as_path())

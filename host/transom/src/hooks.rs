@@ -57,7 +57,7 @@ fn event(event: manifest::HookEvent) -> HookEvent {
 }
 
 /// The path of a hook's program, where it is not a name that is looked up.
-fn file(hook: &Hook) -> Option<&Path> {
+pub(crate) fn file(hook: &Hook) -> Option<&Path> {
     let is_name = hook.program.components().count() == 1 && !hook.program.is_absolute();
     (!is_name).then_some(hook.program.as_path())
 }

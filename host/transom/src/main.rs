@@ -1,9 +1,14 @@
 //! The program: reads arguments, environment and configuration files, and starts what they ask for.
 //! What a host is made of stands in the crates beside this one.
 
+mod bundle;
+mod candidate;
+mod check;
+mod chosen;
 mod cli;
 mod confine;
 mod deployment;
+mod doors;
 mod embedded;
 mod ending;
 mod environment;
@@ -11,10 +16,18 @@ mod export;
 mod governance;
 mod hooks;
 mod launch;
+mod live;
+mod lock;
+mod operator;
+#[cfg(any(feature = "otlp", test))]
+mod otlp;
 mod permissions;
+mod pin;
 #[expect(clippy::indexing_slicing, reason = "a JSON value answers a missing member with null")]
 mod prompt;
+mod remote;
 mod run;
+mod signature;
 mod stdio;
 mod storage;
 mod subagents;
@@ -67,7 +80,7 @@ fn program() -> anyhow::Result<u8> {
         );
     }
     let environment = Environment::of_process()?;
-    let _log = telemetry::start(&environment)?;
+    let log = telemetry::start(&environment)?;
     let arguments: Vec<String> =
         env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     // Subcommands first; everything else is a launch form (decision 51).
@@ -78,12 +91,23 @@ fn program() -> anyhow::Result<u8> {
         return launch::run(&arguments, &environment);
     }
     match Cli::parse().command {
-        Command::Run(command) => run::run(&command, &environment),
+        Command::Run(command) => run::run(&command, &environment, &log),
         Command::Stdio(command) => stdio::run(&command, &environment),
         Command::Prompt(command) => prompt::run(&command, &environment),
         Command::Export(command) => export::session(&command, &environment),
         Command::Permissions(command) => permissions::run(&command, &environment),
+        Command::Status(command) => remote::status(&command, &environment),
+        Command::Connections(command) => remote::connections(&command, &environment),
+        Command::Swap(command) => remote::swap(&command, &environment),
+        Command::Rollback(command) => remote::rollback(&command, &environment),
+        Command::Drain(command) => remote::drain(&command, &environment),
+        Command::Reload(command) => remote::reload(&command, &environment),
+        Command::Log(command) => remote::log(&command, &environment),
+        Command::Jobs(command) => remote::jobs(&command, &environment),
         Command::Inspect(command) => export::inspect(&command),
+        Command::Check(command) => check::run(&command, &environment),
+        Command::Pin(command) => pin::run(&command, &environment),
+        Command::Bundle(command) => bundle::run(&command),
     }
 }
 

@@ -31,26 +31,107 @@ use transom_process::{Confiner, Launcher, Places, Report, Spawner};
 use transom_tools::{BUILT_IN, Explanation, Registry};
 
 use crate::{
-    cli,
+    chosen,
+    cli::{self, Held},
     deployment::{self, Extras},
     environment::Environment,
     governance::{self, Governance},
-    subagents, tooling,
+    remote, subagents, tooling,
 };
 
 /// Longest wait for the judge, which reads a few directories at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn run(command: &cli::Permissions, environment: &Environment) -> anyhow::Result<u8> {
+    if let Some(preset) = preset(command)? {
+        return remote::permissions(command, preset, environment);
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let manifest = deployment::manifest(&command.manifest, &command.host, environment)?;
+    let which = cli::Which { manifests: command.manifests.clone(), sets: command.sets.clone() };
+    let deployment = chosen::deployment(&which, &Held::default(), &command.host, environment)?;
+    let manifest = deployment.manifest;
     let shown = runtime.block_on(Shown::collect(command, &manifest, environment));
     runtime.shutdown_background();
     let shown = shown?;
     let text = if command.json { format!("{}\n", shown.json()) } else { shown.text() };
     io::stdout().lock().write_all(text.as_bytes())?;
     Ok(0)
+}
+
+/// The preset that `--set` names, where it is no `key=value`.
+fn preset(command: &cli::Permissions) -> anyhow::Result<Option<&str>> {
+    let Some(preset) = command.sets.iter().find(|set| !set.contains('=')) else {
+        return Ok(None);
+    };
+    let cli::Permissions { manifests, session, tool, args: _, sets, control: _, json: _, host } =
+        command;
+    if session.is_none() {
+        bail!(
+            "`--set {preset}` names a preset; say with `--session` of which session, or write `--set key=value`"
+        );
+    }
+    let alone = manifests.is_empty()
+        && tool.is_none()
+        && sets.len() == 1
+        && host.store.is_none()
+        && host.model_script.is_none();
+    if !alone {
+        bail!(
+            "`--set {preset}` asks the host that runs; leave out whatever is about another deployment"
+        );
+    }
+    Ok(Some(preset))
+}
+
+/// What `transom check` says of permissions: what sessions may do, what looks wrong in the rules, and what holds shells
+/// back (P-33).
+#[derive(Debug)]
+pub(crate) struct Outlook {
+    /// For people.
+    pub(crate) lines: Vec<String>,
+    /// The same for programs.
+    pub(crate) json: Value,
+    pub(crate) warnings: Vec<String>,
+    /// `None`: shells are not confined.
+    pub(crate) report: Option<Report>,
+}
+
+/// Looks at a deployment's permissions.
+pub(crate) async fn outlook(
+    manifest: &Manifest,
+    environment: &Environment,
+) -> anyhow::Result<Outlook> {
+    let command = cli::Permissions {
+        manifests: Vec::new(),
+        sets: Vec::new(),
+        control: None,
+        session: None,
+        tool: None,
+        args: String::new(),
+        json: false,
+        host: cli::HostOptions::default(),
+    };
+    let shown = Shown::collect(&command, manifest, environment).await?;
+    let mut lines = Vec::new();
+    shown.said(&mut lines);
+    let mut json = shown.json();
+    if let Value::Object(members) = &mut json {
+        // These have places of their own, or are about one session.
+        for member in ["warnings", "confiner", "session", "call"] {
+            members.remove(member);
+        }
+    }
+    Ok(Outlook { lines, json, warnings: shown.warnings, report: shown.report })
+}
+
+impl Outlook {
+    pub(crate) fn confiner_lines(&self, lines: &mut Vec<String>) {
+        match &self.report {
+            None => lines.push("confiner       off".to_owned()),
+            Some(report) => confiner_lines(lines, report),
+        }
+    }
 }
 
 /// Everything that is shown.
@@ -231,6 +312,18 @@ impl Shown {
     }
 
     fn deployment(&self, lines: &mut Vec<String>) {
+        self.said(lines);
+        for warning in &self.warnings {
+            lines.push(format!("warning: {warning}"));
+        }
+        match &self.report {
+            None => lines.push("confiner       off".to_owned()),
+            Some(report) => confiner_lines(lines, report),
+        }
+    }
+
+    /// What the manifest says of sessions.
+    fn said(&self, lines: &mut Vec<String>) {
         let defaults = &self.settings.defaults;
         let preset = defaults.preset.as_deref().unwrap_or("custom");
         lines.push(format!(
@@ -279,13 +372,6 @@ impl Shown {
                     ));
                 }
             }
-        }
-        for warning in &self.warnings {
-            lines.push(format!("warning: {warning}"));
-        }
-        match &self.report {
-            None => lines.push("confiner       off".to_owned()),
-            Some(report) => confiner_lines(lines, report),
         }
     }
 }

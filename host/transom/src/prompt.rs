@@ -6,11 +6,13 @@ mod client;
 mod plain;
 mod show;
 
+pub(crate) use self::plain::one_line;
+
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use tokio::{io::duplex, net::UnixStream, sync::watch};
-use transom_config::manifest::Manifest;
+use transom_config::manifest::{Carrier, Door, Manifest};
 use transom_io::{PeerFacts, serve};
 
 use self::{
@@ -19,7 +21,8 @@ use self::{
     show::Show,
 };
 use crate::{
-    cli,
+    chosen,
+    cli::{self, Held},
     deployment::{self, Extras},
     ending,
     environment::Environment,
@@ -39,10 +42,11 @@ pub(crate) fn run(command: &cli::Prompt, environment: &Environment) -> anyhow::R
 }
 
 async fn ask(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
-    let manifest = Manifest::built_in(&environment.state_directory()?)?;
-    let usual = manifest.doors.get("frames").and_then(|door| match &door.carrier {
-        transom_config::manifest::Carrier::Unix { listen } => Some(environment.absolute(listen)),
-        transom_config::manifest::Carrier::Stdio => None,
+    let deployment =
+        chosen::deployment(&command.which, &Held::default(), &command.host, environment)?;
+    let usual = frames(&deployment.manifest).find_map(|(_, door)| match &door.carrier {
+        Carrier::Unix { listen } => Some(environment.absolute(listen)),
+        Carrier::Stdio => None,
     });
     let wants_private = command.host.store.is_some() || command.host.model_script.is_some();
     match (&command.connect, usual) {
@@ -52,9 +56,9 @@ async fn ask(command: &cli::Prompt, environment: &Environment) -> anyhow::Result
         }
         (None, Some(usual)) if !wants_private => match UnixStream::connect(&usual).await {
             Ok(stream) => converse(command, environment, Client::new(stream)).await,
-            Err(_) => with_private_host(command, environment).await,
+            Err(_) => with_private_host(command, environment, deployment.manifest).await,
         },
-        (None, _) => with_private_host(command, environment).await,
+        (None, _) => with_private_host(command, environment, deployment.manifest).await,
     }
 }
 
@@ -64,13 +68,25 @@ async fn connect(socket: &Path) -> anyhow::Result<UnixStream> {
     })
 }
 
-async fn with_private_host(command: &cli::Prompt, environment: &Environment) -> anyhow::Result<u8> {
-    let mut manifest = deployment::manifest(&[], &command.host, environment)?;
-    manifest.doors.retain(|name, _| name == "frames");
+/// Doors at which the host's own language is spoken.
+fn frames(manifest: &Manifest) -> impl Iterator<Item = (&String, &Door)> {
+    let native = |name: &str| name == "frames" && !manifest.components.contains_key(name);
+    manifest.doors.iter().filter(move |(_, door)| native(&door.component))
+}
+
+async fn with_private_host(
+    command: &cli::Prompt,
+    environment: &Environment,
+    mut manifest: Manifest,
+) -> anyhow::Result<u8> {
+    // One door is enough, that of the manifest where it has one: its policy and limits hold.
+    let own = frames(&manifest).next().map(|(name, door)| (name.clone(), door.clone()));
+    let (name, door) =
+        own.unwrap_or_else(|| ("frames".to_owned(), deployment::stdio_door("frames")));
+    manifest.components.remove(&door.component);
+    manifest.doors = [(name, door)].into();
     let running = deployment::start(&manifest, &Extras::default(), environment)?;
-    let Some((door, _)) = running.doors.first() else {
-        bail!("the built-in manifest has no frames door")
-    };
+    let Some((door, _)) = running.doors.first() else { bail!("there is no frames door") };
     let (ours, theirs) = duplex(PIPE_BYTES);
     let (reader, writer) = tokio::io::split(theirs);
     let (stop, stopping) = watch::channel(false);

@@ -1,23 +1,26 @@
 //! `transom stdio <door>` and what the launch forms come to: one peer on standard input and output, and
 //! the process ends with it (S-131 to S-140).
 
+use std::sync::Arc;
+
 use anyhow::{Context as _, bail};
 use tokio::sync::watch;
 use transom_config::manifest::Manifest;
 use transom_io::{PeerFacts, serve, stdio};
 
 use crate::{
-    cli,
+    chosen, cli,
     deployment::{self, Extras, Running},
     ending,
     environment::Environment,
 };
 
 pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Result<u8> {
-    let mut manifest = deployment::manifest(&command.manifest, &command.host, environment)?;
+    let deployment = chosen::deployment(&command.which, &command.held, &command.host, environment)?;
+    let mut manifest = deployment.manifest.clone();
     let door = match manifest.doors.remove(&command.door) {
         Some(door) => door,
-        None if command.manifest.is_empty() => {
+        None if command.which.manifests.is_empty() && command.held.bundle.is_none() => {
             // Every built-in door can be had on standard input and output.
             let built_in = transom_doors::find(&command.door)?;
             deployment::stdio_door(built_in.name)
@@ -29,7 +32,8 @@ pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Re
     };
     manifest.doors.clear();
     manifest.doors.insert(command.door.clone(), door);
-    serve_one(&manifest, &Extras::default(), environment)
+    let extras = Extras { pins: deployment.pins.clone(), ..Extras::default() };
+    serve_one(&manifest, &extras, environment)
 }
 
 /// Serves the manifest's only door until its peer or a signal ends it. Gives the exit status.
@@ -58,7 +62,8 @@ async fn connected(
     writer: stdio::Writer,
 ) -> anyhow::Result<u8> {
     let (stop, stopping) = watch::channel(false);
-    let signals = tokio::spawn(ending::signalled(stop)?);
+    let loader = Arc::clone(&running.loader);
+    let mut signals = ending::hear_signals(stop, ending::Hangup::End, move || loader.cut_off())?;
     let Some((door, _)) = running.doors.first() else { bail!("there is no door to serve") };
     let peer =
         PeerFacts { carrier: "stdio", peer: "the parent process".to_owned(), owns_process: true };
@@ -71,6 +76,6 @@ async fn connected(
         return Ok(1);
     }
     // A signal that came while the end was under way changes nothing (S-140), except how it is called.
-    let interrupted = signals.is_finished() && signals.await.is_ok_and(|interrupted| interrupted);
+    let interrupted = signals.try_recv().unwrap_or(false);
     Ok(if interrupted { ending::INTERRUPTED } else { 0 })
 }

@@ -1,10 +1,10 @@
 //! Where the program's own log goes: standard error, as text for people or JSON for programs.
 
-use std::io;
+use std::{io, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{EnvFilter, util::SubscriberInitExt};
 
 use crate::environment::Environment;
 
@@ -16,7 +16,7 @@ const WAITING_LINES_MAX: usize = 1024;
 ///
 /// A standard error that nobody reads costs log lines and nothing else: a thread writes them, and what it cannot
 /// keep up with is dropped. The guard writes out what waits when it goes.
-pub(crate) fn start(environment: &Environment) -> anyhow::Result<WorkerGuard> {
+pub(crate) fn start(environment: &Environment) -> anyhow::Result<Log> {
     let wanted = environment.given("TRANSOM_LOG").unwrap_or("warn");
     let filter = EnvFilter::try_new(wanted).with_context(|| {
         format!(
@@ -34,12 +34,62 @@ pub(crate) fn start(environment: &Environment) -> anyhow::Result<WorkerGuard> {
         .with_env_filter(filter)
         .with_writer(writer)
         .with_ansi(environment.wants_colour());
-    match environment.given("TRANSOM_LOG_FORMAT").unwrap_or("text") {
-        "text" => log.init(),
-        "json" => log.json().init(),
+    let choose: Arc<Choose> = match environment.given("TRANSOM_LOG_FORMAT").unwrap_or("text") {
+        "text" => {
+            let log = log.with_filter_reloading();
+            let handle = log.reload_handle();
+            begin(log.finish(), environment)?;
+            Arc::new(move |filter| Ok(handle.reload(filter)?))
+        }
+        "json" => {
+            let log = log.json().with_filter_reloading();
+            let handle = log.reload_handle();
+            begin(log.finish(), environment)?;
+            Arc::new(move |filter| Ok(handle.reload(filter)?))
+        }
         other => {
             bail!("TRANSOM_LOG_FORMAT={other:?} is no format; right would be `text` or `json`")
         }
+    };
+    Ok(Log { choose, _guard: Arc::new(guard) })
+}
+
+#[cfg(not(feature = "otlp"))]
+fn begin(log: impl SubscriberInitExt, _: &Environment) -> anyhow::Result<()> {
+    log.init();
+    Ok(())
+}
+
+/// Begins to log, and to send spans to a collector where one is named.
+#[cfg(feature = "otlp")]
+fn begin<S>(log: S, environment: &Environment) -> anyhow::Result<()>
+where
+    S: tracing::Subscriber + for<'s> tracing_subscriber::registry::LookupSpan<'s> + Send + Sync,
+{
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use crate::otlp::{Spans, VARIABLE};
+
+    let spans = environment.given(VARIABLE).map(Spans::to).transpose()?;
+    log.with(spans).init();
+    Ok(())
+}
+
+type Choose = dyn Fn(EnvFilter) -> anyhow::Result<()> + Send + Sync;
+
+/// The program's log. Whoever holds one keeps it open.
+#[derive(Clone)]
+pub(crate) struct Log {
+    choose: Arc<Choose>,
+    _guard: Arc<WorkerGuard>,
+}
+
+impl Log {
+    /// Chooses what is logged from now on.
+    pub(crate) fn choose(&self, wanted: &str) -> anyhow::Result<()> {
+        let filter = EnvFilter::try_new(wanted).with_context(|| {
+            format!("{wanted:?} chooses nothing; right would be `info` or `transom_io=debug`")
+        })?;
+        (self.choose)(filter)
     }
-    Ok(guard)
 }

@@ -4,7 +4,7 @@
 use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::Context as _;
@@ -13,12 +13,17 @@ use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
 use transom_harness::{
+    permissions::Mode,
     ports::{Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools},
     subagents::Toolset,
 };
 use transom_io::Host;
-use transom_process::{Confinement, Confiner, Enforcement, Launcher, Leftovers, Spawner, sweep};
-use transom_tools::{Options, ProgramHooks, Providers, Registry, SessionLog};
+use transom_process::{
+    Confinement, Confiner, Enforcement, Launcher, Leftovers, Report, Spawner, sweep,
+};
+use transom_tools::{
+    JobLimits, Options, Permissions, ProgramHooks, Providers, Registry, SessionLog,
+};
 
 use crate::{
     deployment::Extras,
@@ -32,8 +37,34 @@ pub(crate) struct Tooling {
     pub(crate) tools: Arc<Guarded>,
     /// Those who have a say in turns.
     pub(crate) hooks: Option<ProgramHooks>,
+    spawner: Spawner,
+    environment: Environment,
+    /// Where the session store is.
+    store: PathBuf,
+    held: Arc<Mutex<Held>>,
     /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
     _outputs: TempDir,
+}
+
+/// What commands are held to now.
+struct Held {
+    confinement: Confinement,
+    /// What was found out about this machine. `None`: nothing yet, or nothing is confined.
+    report: Option<Report>,
+    /// Grows with every question what confines here.
+    turn: u64,
+    /// The question whose answer this is: one that comes later to an earlier question is nobody's.
+    answered: u64,
+}
+
+/// What a reload may change of the tools.
+pub(crate) struct Settings {
+    permissions: Permissions,
+    /// What holds back hooks.
+    mode: Mode,
+    jobs: JobLimits,
+    /// Where anything confines, it is found out again what does (P-58).
+    confinement: Option<(Confinement, Launcher)>,
 }
 
 /// Where a deployment's tools work.
@@ -88,24 +119,110 @@ impl Tooling {
         })?;
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
+        let held = Held { confinement: confinement.clone(), report: None, turn: 0, answered: 0 };
+        let held = Arc::new(Mutex::new(held));
         let (found, ready) = watch::channel(governance == Governance::None);
         let mode = governance::agents(manifest, governance).defaults.mode;
-        let held = (mode, ready.clone());
-        let hooks = hooks::hooks(manifest, environment, &registry, &spawner, held)?;
+        let known = (mode, ready.clone());
+        let hooks = hooks::hooks(manifest, environment, &registry, &spawner, known)?;
         if governance == Governance::Full {
             let launcher = Launcher::own().context("cannot open this program's own file")?;
             // Peers are answered meanwhile; the first call waits.
-            let registry = registry.clone();
+            let (registry, spawner) = (registry.clone(), spawner.clone());
+            let (confinement, held) = (confinement.clone(), Arc::clone(&held));
             tokio::spawn(async move {
                 let confiner = confiner(&confinement, launcher, &spawner).await;
-                registry.set_confinement(confinement, Some(confiner));
+                confine(&registry, &held, 0, confinement, confiner);
                 // Without anybody who waits there is nobody to tell.
                 let _ = found.send(true);
             });
         }
         let tools = Arc::new(Guarded { registry, ready });
-        Ok(Tooling { tools, hooks, _outputs: outputs })
+        Ok(Tooling {
+            tools,
+            hooks,
+            spawner,
+            environment: environment.clone(),
+            store: site.path.to_owned(),
+            held,
+            _outputs: outputs,
+        })
     }
+
+    /// What another manifest says of the tools. Nothing has changed yet.
+    pub(crate) fn settings(
+        &self,
+        manifest: &Manifest,
+        extras: &Extras,
+    ) -> anyhow::Result<Settings> {
+        let governance = extras.governance;
+        let wanted = governance::confinement(manifest, governance, &self.environment, &self.store)?;
+        let confinement = match governance {
+            Governance::None => None,
+            Governance::Full => {
+                let launcher = Launcher::own().context("cannot open this program's own file")?;
+                Some((wanted, launcher))
+            }
+        };
+        Ok(Settings {
+            permissions: governance::calls(manifest, governance)?,
+            mode: governance::agents(manifest, governance).defaults.mode,
+            jobs: governance::jobs(manifest)?,
+            confinement,
+        })
+    }
+
+    /// Goes by other settings, from the next call on.
+    pub(crate) async fn apply(&self, settings: Settings) {
+        let Settings { permissions, mode, jobs, confinement } = settings;
+        if let Some(hooks) = &self.hooks {
+            hooks.set_mode(mode);
+        }
+        let registry = &self.tools.registry;
+        registry.set_permissions(permissions);
+        registry.set_job_limits(jobs);
+        if let Some((confinement, launcher)) = confinement {
+            let turn = {
+                let mut held = lock(&self.held);
+                held.turn += 1;
+                held.turn
+            };
+            let confiner = confiner(&confinement, launcher, &self.spawner).await;
+            confine(registry, &self.held, turn, confinement, confiner);
+        }
+    }
+
+    /// What commands are held to.
+    pub(crate) fn confinement(&self) -> Confinement {
+        lock(&self.held).confinement.clone()
+    }
+
+    /// What is known of who confines them (P-58).
+    pub(crate) fn report(&self) -> Option<Report> {
+        lock(&self.held).report.clone()
+    }
+}
+
+/// Holds commands to this from now on, unless the answer to a later question has come already.
+fn confine(
+    registry: &Registry,
+    held: &Mutex<Held>,
+    turn: u64,
+    confinement: Confinement,
+    confiner: Confiner,
+) {
+    let mut held = lock(held);
+    if held.answered <= turn {
+        held.answered = turn;
+        held.report = Some(confiner.report().clone());
+        held.confinement.clone_from(&confinement);
+        registry.set_confinement(confinement, Some(confiner));
+    }
+}
+
+fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
+    // Nothing in there is ever half done.
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What of the tools needs no running host.
@@ -196,6 +313,13 @@ async fn confiner(confinement: &Confinement, launcher: Launcher, spawner: &Spawn
         ));
     }
     confiner
+}
+
+impl Guarded {
+    /// Ends a background job on the operator's behalf.
+    pub(crate) fn kill_job(&self, session: &SessionId, job: &str) -> anyhow::Result<()> {
+        Ok(self.registry.kill_job(session, job)?)
+    }
 }
 
 /// The tools once it is known what confines their commands: no call is judged before.

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::support::{
     frames::{Frames, is_status},
-    place::text,
+    place::{text, yard},
     process::{Finished, Launch, Process},
     vector::parse,
     wire::{PATIENCE, Signal, Wire},
@@ -32,16 +32,6 @@ pub(super) struct Site {
     variables: Vec<(String, String)>,
     /// The text of the door's own policy, in place of the built-in one.
     policy: Option<&'static str>,
-}
-
-/// A directory that is no temporary one, wherever the checkout lies: shells may write those anyhow (P-44).
-fn yard() -> &'static Path {
-    let candidates = [env!("CARGO_TARGET_TMPDIR"), "/var/tmp"].map(Path::new);
-    let is_shared =
-        |path: &Path| ["/tmp", "/dev/shm"].iter().any(|shared| path.starts_with(shared));
-    let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let fit = candidates.into_iter().find(|path| path.is_dir() && !is_shared(&real(path)));
-    fit.expect("the checkout, or /var/tmp, lies outside /tmp")
 }
 
 impl Site {

@@ -75,7 +75,7 @@ fn text(socket: &Path) -> String {
 }
 
 /// Raises this process's own bound, which the host inherits.
-fn descriptors() -> Result<()> {
+pub fn descriptors() -> Result<()> {
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     if soft >= DESCRIPTORS {
         return Ok(());
@@ -89,7 +89,7 @@ fn descriptors() -> Result<()> {
         .context("the bound on descriptors cannot be raised")
 }
 
-fn listening(host: &mut Host, socket: &Path) -> Result<()> {
+pub fn listening(host: &mut Host, socket: &Path) -> Result<()> {
     let begun = Instant::now();
     loop {
         if Peer::connect(socket).is_ok() {

@@ -1,10 +1,8 @@
-//! What no text of the checkout says: facts of one machine. And what the change log and the page of limits must say.
+//! What no text of the checkout says: facts of one machine. And what the change log must say.
 
 use super::{Complaint, Tree, sources::is_test};
 
 const CHANGES: &str = "CHANGELOG.md";
-const LIMITS: &str = "docs/limits.md";
-const DEFAULTS: &str = "policies/default.toml";
 
 /// Checks the texts.
 pub fn check(tree: &Tree, complaints: &mut Vec<Complaint>) {
@@ -26,7 +24,6 @@ pub fn check(tree: &Tree, complaints: &mut Vec<Complaint>) {
             "has no section `Unreleased`: what a user can notice is written there",
         ));
     }
-    limits(tree, complaints);
 }
 
 /// Spelled in two parts, so that this file does not say what it forbids.
@@ -83,42 +80,6 @@ fn stands_alone(line: &str, path: &str) -> bool {
     })
 }
 
-/// Every limit that a policy can set stands on the page, with the default that holds.
-fn limits(tree: &Tree, complaints: &mut Vec<Complaint>) {
-    let Some(defaults) = tree.text(DEFAULTS) else {
-        complaints.push(Complaint::file(
-            DEFAULTS,
-            "is missing: it says what holds where a policy says nothing",
-        ));
-        return;
-    };
-    let page = tree.text(LIMITS).unwrap_or_default();
-    let mut inside = false;
-    for (index, line) in defaults.lines().enumerate() {
-        let line = line.trim();
-        if line.starts_with('[') {
-            inside = line == "[limits]";
-        }
-        let Some((key, value)) = line.split_once('=').filter(|_| inside && !line.starts_with('#'))
-        else {
-            continue;
-        };
-        let (key, value) = (key.trim(), value.split('#').next().unwrap_or_default().trim());
-        let row =
-            page.lines().find(|row| row.starts_with('|') && row.contains(&format!("`{key}`")));
-        let says = match row {
-            None => format!(
-                "sets `{key}`, which {LIMITS} does not explain: add a row with its default, the reason and the test"
-            ),
-            Some(row) if !row.split('|').any(|cell| cell.trim() == value) => {
-                format!("sets `{key}` to {value}, but {LIMITS} gives another default")
-            }
-            Some(_) => continue,
-        };
-        complaints.push(Complaint::line(DEFAULTS, index + 1, says));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,8 +101,8 @@ mod tests {
         let line = "cd ".to_owned() + "/ho" + "me/somebody/x";
         assert!(persons_folder(&line).is_some());
         let changes = CHANGED.1.to_owned() + &line;
-        assert_eq!(says(&[(CHANGES, &changes), (DEFAULTS, "")]).len(), 1);
-        assert_eq!(says(&[CHANGED, (DEFAULTS, ""), ("tests/it/a.rs", &line)]).len(), 0);
+        assert_eq!(says(&[(CHANGES, &changes)]).len(), 1);
+        assert_eq!(says(&[CHANGED, ("tests/it/a.rs", &line)]).len(), 0);
     }
 
     #[test]
@@ -168,29 +129,7 @@ mod tests {
 
     #[test]
     fn changes_wait_under_unreleased() {
-        let defaults = (DEFAULTS, "[limits]\n");
-        assert_eq!(says(&[CHANGED, defaults]), Vec::<String>::new());
-        assert_eq!(says(&[(CHANGES, "# Changes\n"), defaults]).len(), 1);
-    }
-
-    #[test]
-    fn every_limit_is_explained_with_its_default() {
-        let defaults = (
-            DEFAULTS,
-            "[frames]\nallow = []\n[limits]\n# One unit.\nunit-bytes-max = 1_024 # small\nnesting-max = 512\n",
-        );
-        let page = |text| says(&[CHANGED, defaults, (LIMITS, text)]);
-        assert_eq!(
-            page("| `unit-bytes-max` | 1_024 | why |\n| `nesting-max` | 512 | why |\n"),
-            Vec::<String>::new()
-        );
-        let wrong = page("| `unit-bytes-max` | 1_025 | why |\nnesting-max is 512\n");
-        assert_eq!(wrong.len(), 2, "{wrong:?}");
-        assert_eq!(
-            wrong.first().map(String::as_str),
-            Some(
-                "policies/default.toml:5: sets `unit-bytes-max` to 1_024, but docs/limits.md gives another default"
-            )
-        );
+        assert_eq!(says(&[CHANGED]), Vec::<String>::new());
+        assert_eq!(says(&[(CHANGES, "# Changes\n")]).len(), 1);
     }
 }

@@ -170,6 +170,7 @@ impl Manifest {
     pub fn changes(&self, new: &Manifest) -> Vec<Change> {
         let mut changes = Vec::new();
         compare(&mut changes, self, new, ("", ""), &plain(self), &plain(new));
+        compare_rules(&mut changes, &self.permissions.rules, &new.permissions.rules);
         let names: BTreeSet<_> = self.components.keys().chain(new.components.keys()).collect();
         for name in names {
             match (self.components.get(name), new.components.get(name)) {
@@ -422,7 +423,6 @@ fn plain(manifest: &Manifest) -> Settings {
         ("permissions.children", word(permissions.children.as_str())),
         ("permissions.default", permissions.default.map(RuleDecision::as_str).and_then(word)),
         ("permissions.workspaces", permissions.workspaces.as_ref().and_then(list)),
-        ("permissions.rule", rules(&permissions.rules)),
         ("hook", of_hooks(hooks)),
         ("jobs.delivery", word(delivery)),
         ("jobs.per-session-max", number(jobs.per_session_max)),
@@ -467,6 +467,60 @@ fn of_confine(confine: &Confine) -> Settings {
     ])
 }
 
+/// Each rule that came and each that went, with its place; or that they are judged in another order (P-34).
+fn compare_rules(changes: &mut Vec<Change>, old: &[PermissionRule], new: &[PermissionRule]) {
+    let texts = |rules: &[PermissionRule]| rules.iter().map(rule).collect::<Vec<_>>();
+    let (before, after) = (texts(old), texts(new));
+    if before == after {
+        return;
+    }
+    let path = "permissions.rule".to_owned();
+    let change = |old, new| Change { path: path.clone(), effect: Effect::Live, old, new };
+    let gone = beyond(old.iter().zip(&before), &after);
+    let come = beyond(new.iter().zip(&after), &before);
+    if gone.is_empty() && come.is_empty() {
+        let whole = |texts: &[String]| Some(shown(texts.join("; ")));
+        changes.push(change(whole(&before), whole(&after)));
+        return;
+    }
+    changes.extend(gone.into_iter().map(|text| change(Some(text), None)));
+    changes.extend(come.into_iter().map(|text| change(None, Some(text))));
+}
+
+/// Those of the rules that are not among the texts, each as often as it is not.
+fn beyond<'r>(
+    rules: impl Iterator<Item = (&'r PermissionRule, &'r String)>,
+    texts: &[String],
+) -> Vec<String> {
+    let mut others: Vec<&String> = texts.iter().collect();
+    let mut found = Vec::new();
+    for (rule, text) in rules {
+        match others.iter().position(|other| *other == text) {
+            Some(at) => drop(others.swap_remove(at)),
+            None => found.push(format!("{} ({}:{})", shown(text), rule.file, rule.line)),
+        }
+    }
+    found
+}
+
+/// A rule but where it stands.
+fn rule(rule: &PermissionRule) -> String {
+    let PermissionRule { tool, when, mode, decision, reason, file: _, line: _ } = rule;
+    let mut text = format!("{} {tool}", decision.as_str());
+    if !when.is_empty() {
+        let when: serde_json::Map<_, _> =
+            when.iter().map(|(name, pattern)| (name.clone(), json!(pattern))).collect();
+        text.push_str(&format!(" {}", Value::Object(when)));
+    }
+    if let Some(mode) = mode.map(PermissionMode::as_str) {
+        text.push_str(&format!(" under {mode}"));
+    }
+    if let Some(reason) = reason {
+        text.push_str(&format!(" because {}", json!(reason)));
+    }
+    text
+}
+
 /// Every hook.
 fn of_hooks(hooks: &[Hook]) -> Option<String> {
     let hook = |hook: &Hook| {
@@ -479,27 +533,6 @@ fn of_hooks(hooks: &[Hook]) -> Option<String> {
         )
     };
     (!hooks.is_empty()).then(|| hooks.iter().map(hook).collect::<Vec<_>>().join("; "))
-}
-
-/// Every rule but where it stands.
-fn rules(rules: &[PermissionRule]) -> Option<String> {
-    let rule = |rule: &PermissionRule| {
-        let PermissionRule { tool, when, mode, decision, reason, file: _, line: _ } = rule;
-        let mut text = format!("{} {tool}", decision.as_str());
-        if !when.is_empty() {
-            let when: serde_json::Map<_, _> =
-                when.iter().map(|(name, pattern)| (name.clone(), json!(pattern))).collect();
-            text.push_str(&format!(" {}", Value::Object(when)));
-        }
-        if let Some(mode) = mode.map(PermissionMode::as_str) {
-            text.push_str(&format!(" under {mode}"));
-        }
-        if let Some(reason) = reason {
-            text.push_str(&format!(" because {}", json!(reason)));
-        }
-        text
-    };
-    (!rules.is_empty()).then(|| rules.iter().map(rule).collect::<Vec<_>>().join("; "))
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ impl Open {
             log_refused(out, "request refused", &frame, &reason);
             let message = format!("this door may not send {}", frame.name);
             Some(Failure::new(Code::Denied, message).with("frame", &*frame.name))
-        } else if self.asking.is_full(self.policy.limits.pending_requests_max) {
+        } else if self.asking.is_full(self.serving.policy.limits.pending_requests_max) {
             Some(overloaded())
         } else {
             None
@@ -160,7 +160,7 @@ impl Open {
         if self.sends.naming(name).is_none() {
             return Some(format!("the component does not declare {name}"));
         }
-        match decide(&self.policy, Action::SendFrame(name)) {
+        match decide(&self.serving.policy, Action::SendFrame(name)) {
             Decision { allowed: true, .. } => None,
             Decision { allowed: false, reason } => Some(reason.to_string()),
         }

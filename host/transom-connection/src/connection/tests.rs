@@ -11,7 +11,7 @@ use transom_policy::Policy;
 use crate::{
     Connection, REFUSALS_PER_EVENT_MAX,
     codec::{CodecSource, Framing, Manifest},
-    script::{POLICY, Player, Script, play, setup},
+    script::{POLICY, Player, Script, play, serving, setup},
 };
 
 fn script() -> Arc<dyn CodecSource> {
@@ -531,7 +531,7 @@ fn a_connection_that_does_not_open_puts_nothing_out() {
         let policy = Arc::new(Policy::parse("test.toml", POLICY).expect("a policy"));
         let alive = script.alive.clone();
         let mut out = Vec::new();
-        let error = Connection::open(&mut out, Arc::new(script), setup(framing), policy)
+        let error = Connection::open(&mut out, serving(Arc::new(script), policy), setup(framing))
             .err()
             .expect("the connection does not open");
         assert_eq!(error.to_string(), expected);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use insta::assert_snapshot;
+use transom_policy::Policy;
 
 use super::ReplaceError;
 use crate::{
@@ -160,4 +161,62 @@ fn a_fault_in_the_first_call_is_the_peers_and_moves_nothing_back() {
     < faulted script 2: malformed: bad greeting
     < close Some(1011) "bad greeting" failed
     "#);
+}
+
+#[test]
+fn a_version_that_has_heard_nothing_is_passed_over() {
+    // Version 2 cannot even be suspended. It need not be: what version 1 wrote still says everything, and version 1 stays
+    // the one to go back to.
+    let mut player = Player::open(script(), Framing::Lines, POLICY);
+    player.play("1 unit say call $n");
+    assert_eq!(player.replace(Arc::new(Script { suspends: false, ..version_two() })), Ok(()));
+    let third = Script { version: "3", calls_max: 0, ..Script::default() };
+    assert_eq!(player.replace(Arc::new(third)), Ok(()));
+    player.play("2 unit say call $n");
+    assert_snapshot!(player.transcript, @r#"
+    > 1 unit say call $n
+    < write call 1
+    > replace
+    < info: codec moved {"from":"script 1","component":"script 2"}
+    > replace
+    < info: codec moved {"from":"script 2","component":"script 3"}
+    > 2 unit say call $n
+    < faulted script 3: trap: unreachable
+    < warn: codec moved back {"component":"script 1"}
+    < write call 2
+    "#);
+}
+
+#[test]
+fn a_refused_move_behind_a_move_still_knows_the_way_back() {
+    let mut player = Player::open(script(), Framing::Lines, POLICY);
+    assert_eq!(player.replace(Arc::new(Script { calls_max: 0, ..version_two() })), Ok(()));
+    let refusing = Script { version: "3", resumes: false, ..Script::default() };
+    assert!(matches!(player.replace(Arc::new(refusing)), Err(ReplaceError::Refused(_))));
+    assert_eq!(player.connection.identity().as_deref(), Some("script 2"));
+    player.play("1 unit say call $n");
+    assert_eq!(player.connection.identity().as_deref(), Some("script 1"));
+}
+
+#[test]
+fn options_that_a_version_refuses_leave_the_old_ones() {
+    // Decision 53: other options are a swap to the same version.
+    let mut player = Player::open(script(), Framing::Lines, POLICY);
+    player.options = r#"{"refuse":true}"#;
+    assert!(matches!(player.replace(script()), Err(ReplaceError::Refused(_))));
+    player.options = r#"{"other":true}"#;
+    assert_eq!(player.replace(script()), Ok(()));
+    player.play("1 unit say call $n");
+    assert!(player.transcript.ends_with("< write call 1\n"), "{}", player.transcript);
+}
+
+#[test]
+fn a_new_policy_holds_from_the_move_on() {
+    let mut player = Player::open(script(), Framing::Lines, POLICY);
+    player.play("1 unit request 1 session/open");
+    let narrow = POLICY.replace("\"session/*\", ", "");
+    player.policy = Arc::new(Policy::parse("narrow.toml", &narrow).expect("a policy"));
+    assert_eq!(player.replace(script()), Ok(()));
+    player.play("2 unit request 2 session/open");
+    assert!(player.transcript.contains("< warn: request refused"), "{}", player.transcript);
 }

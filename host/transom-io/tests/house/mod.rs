@@ -26,7 +26,11 @@ use transom_harness::{
         ToolOutcome, ToolSpec,
     },
 };
-use transom_io::{Core, Host, OpenDoor, Ports, unix::Socket};
+use transom_io::{
+    Core, Host, OpenDoor, Ports,
+    slot::{Slot, Upkeep},
+    unix::Socket,
+};
 use transom_model::{Providers, Scripted, scripted::Script};
 use transom_router::{HostFacts, Images, Reach, Router, Unseen};
 use transom_store::{Durability, SqliteStore};
@@ -201,12 +205,12 @@ pub(crate) fn frames_door(limits: &str) -> OpenDoor {
     let text = built_in.policy_text.split("[limits]").next().unwrap();
     let policy =
         transom_policy::Policy::parse("test", &format!("{text}[limits]\n{limits}")).unwrap();
+    let (policy, upkeep) = (Arc::new(policy), Upkeep::default());
     OpenDoor {
+        redactor: Arc::default(),
         name: "frames".into(),
-        source: source(),
-        policy: Arc::new(policy),
+        slot: Slot::new("frames", "frames", source(), "{}".into(), policy, upkeep),
         framing: built_in.framing,
-        options: "{}".into(),
         reach: Reach::All,
         answers: built_in.answers,
         directory: "/".into(),

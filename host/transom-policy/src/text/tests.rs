@@ -262,3 +262,11 @@ fn a_wrong_policy_is_refused_with_its_complaint() {
         assert_eq!(found, expected, "{path:?}");
     }
 }
+
+#[test]
+fn limits_that_a_text_names_are_told_from_defaults() {
+    let text = "[limits]\nnesting-max = 512\nunit-bytes-max = 1\n[frames]\nallow = []\n";
+    assert_eq!(crate::named_limits(text), ["nesting-max", "unit-bytes-max"]);
+    assert_eq!(crate::named_limits(""), [""; 0]);
+    assert_eq!(crate::named_limits("limits = 5"), [""; 0]);
+}

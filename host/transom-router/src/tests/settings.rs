@@ -6,6 +6,8 @@ use transom_harness::{
     ports::StartedJob,
 };
 
+use crate::Settings;
+
 use super::{
     asks::{answered, answering, asking},
     *,
@@ -22,6 +24,23 @@ fn preset(house: &mut House, preset: &str) -> String {
     house.ask(1, "session/permissions", Some("main"), json!({ "set": preset }));
     house.commit();
     house.told()
+}
+
+#[test]
+fn other_settings_hold_from_the_next_request_on() {
+    let mut house = with_host(HostFacts { ceiling: Mode::ReadOnly, ..host() });
+    house.ask(1, "session/open", Some("main"), json!({ "want": "new" }));
+    house.told();
+    preset(&mut house, "read-only");
+    assert!(preset(&mut house, "workspace-write").starts_with("1 failure session/permissions"));
+    let (route, workspaces) = (host().route, Vec::new());
+    let ceiling = Mode::WorkspaceWrite;
+    let (kept_mode_max, config) = (Mode::ReadOnly, asking());
+    let settings = Settings { route, ceiling, kept_mode_max, workspaces, config };
+    house.happen(Event::Configured(settings));
+    assert_eq!(house.router.host.kept_mode_max, Mode::ReadOnly);
+    assert!(preset(&mut house, "workspace-write").ends_with("reply session/permissions"));
+    assert_eq!(house.body(1, "session/permissions")["ceiling"], "workspace-write");
 }
 
 #[test]

@@ -95,3 +95,10 @@ fn only_the_threads_own_time_counts() {
     assert!(matches!(meter.tick(Duration::from_millis(9_000)), UpdateDeadline::Continue(11)));
     assert_eq!(meter.spent_ms(), 0);
 }
+
+#[test]
+fn a_call_that_may_take_long_is_looked_at_often() {
+    let mut meter = Meter::new(&Limits::default());
+    meter.begin_call(3_600_000);
+    assert!(matches!(meter.tick(Duration::from_millis(1)), UpdateDeadline::Continue(11)));
+}

@@ -15,7 +15,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
 
 /// The same on one line, for what a person decides about: a line break shows as `⏎`, and characters that reverse or
 /// hide text become U+FFFD.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let hides = |c: char| matches!(c, '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     plain(text)
         .chars()

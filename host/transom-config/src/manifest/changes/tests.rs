@@ -151,6 +151,39 @@ fn the_same_manifest_has_no_changes_wherever_its_rules_stand() {
 }
 
 #[test]
+fn rules_are_told_one_by_one() {
+    // P-34.
+    let rule = |tool: &str, decision: &str| {
+        format!("[[permissions.rule]]\ntool = '{tool}'\ndecision = '{decision}'\n")
+    };
+    let door = "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n";
+    let check = |old: &[String], new: &[String], expected: &[&str]| {
+        let manifest = |rules: &[String]| with(&format!("{door}{}", rules.concat()), &[]);
+        assert_eq!(listed(&manifest(old), &manifest(new)), expected, "{old:?}\n→\n{new:?}");
+    };
+    let (bash, read) = (rule("bash", "ask"), rule("read", "deny"));
+    check(
+        std::slice::from_ref(&bash),
+        &[bash.clone(), read.clone()],
+        &["permissions.rule: nothing → deny read (transom.toml:7), at once"],
+    );
+    check(
+        &[bash.clone(), read.clone()],
+        &[bash.replace("'ask'", "'allow'"), read.clone()],
+        &[
+            "permissions.rule: ask bash (transom.toml:4) → nothing, at once",
+            "permissions.rule: nothing → allow bash (transom.toml:4), at once",
+        ],
+    );
+    // The first that matches decides, so an order is a change too.
+    check(
+        &[bash.clone(), read.clone()],
+        &[read, bash],
+        &["permissions.rule: ask bash; deny read → deny read; ask bash, at once"],
+    );
+}
+
+#[test]
 fn doors_and_components_come_and_go() {
     let one = "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n";
     let door = "[door.more]\ncomponent = 'more'\ncarrier = 'unix'\nlisten = '/more.sock'\n";

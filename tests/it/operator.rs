@@ -115,8 +115,9 @@ fn shell(peer: &mut Frames<Socket>, session: &str, command: &str) -> String {
     {
         peer.next();
     }
-    let results = peer.seen[said..].iter().filter(|frame| frame["body"]["type"] == "tool/result");
-    results.last().map(|frame| frame["body"]["data"].to_string()).expect("a result")
+    let mut since = peer.seen[said..].iter().rev();
+    let result = since.find(|frame| frame["body"]["type"] == "tool/result");
+    result.map(|frame| frame["body"]["data"].to_string()).expect("a result")
 }
 
 #[test]

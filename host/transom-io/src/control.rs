@@ -3,7 +3,7 @@
 
 pub mod status;
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, io::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
 use tokio::{
@@ -107,8 +107,9 @@ pub async fn serve<O: Operator>(socket: Socket, operator: Arc<O>, stop: watch::R
         tokio::select! {
             () = told_to_stop(&mut stopping) => break,
             accepted = socket.accept() => match accepted {
-                Ok(_) if operators.len() >= OPERATORS_MAX => {
+                Ok(stream) if operators.len() >= OPERATORS_MAX => {
                     warn!(limit = OPERATORS_MAX, "operator refused: too many at a time");
+                    refuse(stream);
                 }
                 Ok(stream) => {
                     let operator = Arc::clone(&operator);
@@ -124,6 +125,15 @@ pub async fn serve<O: Operator>(socket: Socket, operator: Arc<O>, stop: watch::R
     }
     // An answer that is under way is not worth a longer teardown.
     operators.shutdown().await;
+}
+
+/// Says why, and hangs up. What does not fit into a new socket is not worth waiting for.
+fn refuse(stream: UnixStream) {
+    let why = format!("{OPERATORS_MAX} operators are connected already; try again");
+    let line = format!("{}\n", error(Value::Null, REFUSED, &why));
+    if let Ok(mut stream) = stream.into_std() {
+        let _ = stream.write_all(line.as_bytes());
+    }
 }
 
 async fn one<O: Operator>(stream: UnixStream, operator: &O) {

@@ -2,8 +2,9 @@
 
 use std::{
     env, fmt,
-    fs::File,
+    fs::OpenOptions,
     io::{self, IsTerminal as _, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -87,10 +88,15 @@ impl Environment {
     }
 }
 
-/// Reads a file of the operator's, of at most `bytes_max`: a device that never ends must not fill the memory.
+/// Reads a file of the operator's, of at most `bytes_max`. A pipe that nobody writes to must not hold up the reader, nor
+/// a device that never ends fill the memory.
 pub(crate) fn read_bounded(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
     let mut bytes = Vec::new();
-    File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+    file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         return Err(io::Error::other(format!(
             "it has more than {bytes_max} bytes, which is all that is read"
@@ -107,7 +113,22 @@ pub(crate) fn read_text(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::Environment;
+    use super::{Environment, read_bounded};
+
+    #[test]
+    fn only_plain_files_are_read() {
+        let place = tempfile::tempdir().unwrap();
+        let pipe = place.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), place.path(), "/dev/zero".as_ref()] {
+            assert_eq!(read_bounded(path, 10).unwrap_err().to_string(), "it is no plain file");
+        }
+        let file = place.path().join("file");
+        std::fs::write(&file, "0123456789").unwrap();
+        assert_eq!(read_bounded(&file, 10).unwrap(), b"0123456789");
+        let why = "it has more than 9 bytes, which is all that is read";
+        assert_eq!(read_bounded(&file, 9).unwrap_err().to_string(), why);
+    }
 
     #[test]
     fn an_environment_shows_names_and_no_values() {

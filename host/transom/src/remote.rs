@@ -268,10 +268,17 @@ fn request(socket: &PathBuf, method: &str, params: Value) -> anyhow::Result<Stri
     stream.set_read_timeout(Some(ANSWER_WAIT))?;
     stream.set_write_timeout(Some(ANSWER_WAIT))?;
     let asked = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-    stream.write_all(format!("{asked}\n").as_bytes()).with_context(|| shown("cannot write to"))?;
+    // A host that hangs up at once has said why.
+    let written = stream.write_all(format!("{asked}\n").as_bytes());
     let mut line = String::new();
     let read = BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_line(&mut line);
-    read.with_context(|| shown("no answer came from"))?;
+    // As texts: a broken pipe here is not one of standard output, about which nobody is told.
+    match (written, read) {
+        (_, Ok(_)) if !line.is_empty() => {}
+        (Err(error), _) => bail!("{}: {error}", shown("cannot write to")),
+        (Ok(()), Err(error)) => bail!("{}: {error}", shown("no answer came from")),
+        (Ok(()), Ok(_)) => {}
+    }
     if line.is_empty() {
         bail!("the host at {} closed the connection without an answer", socket.display());
     }

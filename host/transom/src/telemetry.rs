@@ -4,7 +4,7 @@ use std::{io, sync::Arc};
 
 use anyhow::{Context as _, bail};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::{EnvFilter, util::SubscriberInitExt};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter, util::SubscriberInitExt};
 
 use crate::environment::Environment;
 
@@ -18,11 +18,7 @@ const WAITING_LINES_MAX: usize = 1024;
 /// keep up with is dropped. The guard writes out what waits when it goes.
 pub(crate) fn start(environment: &Environment) -> anyhow::Result<Log> {
     let wanted = environment.given("TRANSOM_LOG").unwrap_or("warn");
-    let filter = EnvFilter::try_new(wanted).with_context(|| {
-        format!(
-            "TRANSOM_LOG={wanted:?} chooses nothing; right would be `info` or `transom_io=debug`"
-        )
-    })?;
+    let filter = filter(wanted).context("TRANSOM_LOG")?;
     let (writer, guard) = NonBlockingBuilder::default()
         .lossy(true)
         .buffered_lines_limit(WAITING_LINES_MAX)
@@ -87,9 +83,49 @@ pub(crate) struct Log {
 impl Log {
     /// Chooses what is logged from now on.
     pub(crate) fn choose(&self, wanted: &str) -> anyhow::Result<()> {
-        let filter = EnvFilter::try_new(wanted).with_context(|| {
+        (self.choose)(filter(wanted)?)
+    }
+}
+
+/// What is logged. A bare word would be a target, all of whose lines are wanted and no others: where it is no level, it is
+/// one misspelt.
+fn filter(wanted: &str) -> anyhow::Result<EnvFilter> {
+    let is_level = |word: &str| {
+        let is_named = !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+        is_named || word.starts_with("transom")
+    };
+    let mut words = wanted.split(',').map(str::trim).filter(|word| !word.contains(['=', '[']));
+    let filter = EnvFilter::try_new(wanted);
+    match (words.find(|word| !is_level(word)), filter) {
+        (None, Ok(filter)) => Ok(filter),
+        (Some(word), _) => bail!(
+            "{word:?} is no level; they are off, error, warn, info, debug and trace, and `transom_io=debug` is one of a part"
+        ),
+        (None, Err(error)) => Err(error).with_context(|| {
             format!("{wanted:?} chooses nothing; right would be `info` or `transom_io=debug`")
-        })?;
-        (self.choose)(filter)
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+
+    #[test]
+    fn a_level_that_is_none_is_refused() {
+        for good in
+            ["info", "WARN", "off", "transom_io=debug", "warn,transom_io=trace", "transom_io"]
+        {
+            assert!(filter(good).is_ok(), "{good}");
+        }
+        for wrong in ["inof", "warning", "warn,inof", "bogus!!", ""] {
+            assert!(filter(wrong).is_err(), "{wrong}");
+        }
+        assert!(
+            filter("warning")
+                .unwrap_err()
+                .to_string()
+                .starts_with("\"warning\" is no level; they are off,")
+        );
     }
 }

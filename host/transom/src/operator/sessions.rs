@@ -29,7 +29,9 @@ impl HostOperator {
         let rows = cut.get("sessions").and_then(Value::as_array).into_iter().flatten();
         let sessions = rows
             .filter_map(|row| Some((text(row, "sessionId")?, text(row, "cwd").map(PathBuf::from))));
-        Ok(Live { sessions: sessions.collect(), jobs: cut["jobs"].take() })
+        let sessions = sessions.collect();
+        let jobs = cut.get_mut("jobs").map(Value::take).unwrap_or_default();
+        Ok(Live { sessions, jobs })
     }
 
     /// Shows what a session may do, or switches it to another preset.

@@ -13,6 +13,7 @@ mod guard;
 mod host;
 mod leftover;
 mod mark;
+mod own;
 mod places;
 mod process;
 mod spawner;
@@ -38,6 +39,7 @@ pub use crate::{
     host::{adopt_orphans, end_descendants, protect_host},
     leftover::{Leftovers, Sweep, Swept, sweep},
     mark::Mark,
+    own::OwnDirectory,
     places::{Confinement, Network, Places},
     process::{Exit, Process},
     spawner::Spawner,

@@ -50,7 +50,8 @@ impl House {
 
     /// With other settings than the default ones.
     async fn with(change: impl FnOnce(&mut Confinement)) -> House {
-        let directory = tempfile::tempdir().unwrap();
+        // Not in the temporary directory: how many others keep something there must not matter.
+        let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for name in ["workspace", "outside", "home/store"] {
             fs::create_dir_all(directory.path().join(name)).unwrap();
         }

@@ -3,7 +3,8 @@
 
 use transom_frame::{Code, Failure, Frame, SessionId};
 use transom_harness::{
-    agent::{self, Happened, Token},
+    agent::{self, Happened, Live, Status, Token},
+    chunk::LlmFailure,
     ports::Commit,
 };
 
@@ -83,7 +84,7 @@ impl Router {
         }
     }
 
-    /// A commit failed: nobody sees its events, who waited for them is told, the agents end
+    /// A commit failed: nobody sees its events, who waited for them or watches is told, the agents end
     /// (decision 1g).
     fn lost(
         &mut self,
@@ -119,9 +120,23 @@ impl Router {
             }
         }
         for id in members {
+            let lost_rest = self.lost_rest(&id);
             self.happened(out, now, &id, Happened::StoreFailed(failure.message.clone()));
+            if let Some(turn) = lost_rest {
+                let failure = LlmFailure::new("UNKNOWN", failure.message.clone());
+                self.live(out, &id, Live::Error { turn, step: 0, failure, messages: Vec::new() });
+                self.live(out, &id, Live::Status(Status::Idle));
+            }
         }
         // Nobody has heard of these, and nobody will.
         self.dispose(out, now, &unborn);
+    }
+
+    /// An agent that runs tells itself how its turn ends. One that has come to rest meanwhile has done so already, but
+    /// that was lost, and who watches would wait for it for ever. Gives the turn.
+    fn lost_rest(&self, id: &SessionId) -> Option<u64> {
+        let session = self.sessions.get(id)?;
+        let rests = session.agent.status() == Status::Idle;
+        (session.running && rests).then(|| session.agent.log().last_turn())
     }
 }

@@ -143,6 +143,7 @@ impl Release {
             !failed
         });
         self.committed = self.committed.max(through);
+        let committed = self.committed;
         roots
             .into_iter()
             .filter_map(|root| {
@@ -150,6 +151,8 @@ impl Release {
                 let kept = tree.waiting.iter().take_while(|waiting| waiting.behind < from).count();
                 let lost =
                     tree.waiting.split_off(kept).into_iter().map(|waiting| waiting.item).collect();
+                // What is under way behind that is lost too: what is told of the loss must not wait for it.
+                tree.last = tree.last.min(committed);
                 Some((root, lost))
             })
             .collect()

@@ -360,7 +360,7 @@ impl Router {
         }));
     }
 
-    fn live(&mut self, out: &mut Vec<Effect>, id: &SessionId, live: Live) {
+    pub(crate) fn live(&mut self, out: &mut Vec<Effect>, id: &SessionId, live: Live) {
         let notice =
             |name: &str, body: Value| Frame::notice(name, Some(id.clone()), body.to_string());
         match live {

@@ -8,7 +8,6 @@ use std::{
 };
 
 use anyhow::Context as _;
-use tempfile::TempDir;
 use tokio::{runtime::Handle, sync::watch};
 use transom_config::manifest::Manifest;
 use transom_frame::SessionId;
@@ -19,7 +18,7 @@ use transom_harness::{
 };
 use transom_io::Host;
 use transom_process::{
-    Confinement, Confiner, Enforcement, Launcher, Leftovers, Report, Spawner, sweep,
+    Confinement, Confiner, Enforcement, Launcher, Leftovers, OwnDirectory, Report, Spawner, sweep,
 };
 use transom_tools::{
     JobLimits, Options, Permissions, ProgramHooks, Providers, Registry, SessionLog,
@@ -43,7 +42,7 @@ pub(crate) struct Tooling {
     store: PathBuf,
     held: Arc<Mutex<Held>>,
     /// Long outputs of tools, of sessions that have no directory of their own; goes when the host does.
-    _outputs: TempDir,
+    _outputs: OwnDirectory,
 }
 
 /// What commands are held to now.
@@ -87,16 +86,13 @@ impl Tooling {
         site: Site<'_>,
         host: &Host,
     ) -> anyhow::Result<Tooling> {
-        let outputs = tempfile::Builder::new()
-            .prefix("transom-output-")
-            .tempdir()
-            .with_context(|| {
-                let place = std::env::temp_dir();
-                format!(
-                    "cannot make a directory for long outputs of tools in {}; set TMPDIR to one that can be written",
-                    place.display()
-                )
-            })?;
+        let place = std::env::temp_dir();
+        let outputs = OwnDirectory::new(&place, "transom-output-").with_context(|| {
+            format!(
+                "cannot make a directory for long outputs of tools in {}; set TMPDIR to one that can be written",
+                place.display()
+            )
+        })?;
         let governance = extras.governance;
         let confinement = governance::confinement(manifest, governance, environment, site.path)?;
         let spawner = spawner(environment)?;
@@ -306,7 +302,9 @@ async fn confiner(confinement: &Confinement, launcher: Launcher, spawner: &Spawn
     let report = confiner.report();
     tracing::info!(report = %serde_json::to_string(report).unwrap_or_default(), "what confines commands");
     if report.enforcement == Enforcement::None {
-        let remedies: Vec<_> = report.gaps.iter().map(|gap| gap.remedy).collect();
+        let mut remedies: Vec<_> = report.gaps.iter().map(|gap| gap.remedy.as_ref()).collect();
+        // One reason may stand for several gaps.
+        remedies.dedup();
         complain(&format!(
             "commands cannot be confined here, so each is asked about: {}",
             remedies.join("; ")

@@ -36,6 +36,20 @@ pub(crate) fn restrict(plan: &Plan) -> io::Result<()> {
     rules.created.restrict_self().map(drop).map_err(io::Error::other)
 }
 
+/// Whether something in this directory, or in one that is made there, can be hidden with half the rules that there may
+/// be: the rest is for what else is hidden.
+pub(crate) fn hides(directory: &Path) -> bool {
+    let mut left = RULES_MAX / 2;
+    let resolved = directory.ancestors().find_map(|path| fs::canonicalize(path).ok());
+    resolved.iter().flat_map(|path| path.ancestors()).all(|path| {
+        // What cannot be listed takes none.
+        let entries = fs::read_dir(path).map_or(0, |entries| entries.take(left + 1).count());
+        let fits = entries <= left;
+        left = left.saturating_sub(entries);
+        fits
+    })
+}
+
 struct Rules {
     created: RulesetCreated,
     abi: ABI,

@@ -2,30 +2,31 @@
 //! go on working. A wall counts only if all of it went as it must.
 
 use std::{
-    fs::{self, Permissions},
+    fs::{self, DirBuilder, Permissions},
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{DirBuilderExt, PermissionsExt},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use nix::unistd::{geteuid, mkdtemp};
+use nix::unistd::geteuid;
 use tokio::{
     task::spawn_blocking,
     time::{Instant, timeout_at},
 };
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::{
     command::Command,
     confine::{
-        Confined, Launcher, capabilities,
+        Confined, Launcher, capabilities, files,
         network::{self, SessionNetwork},
-        plan::{Attempt, Layers, Plan, Task, Width},
+        plan::{Attempt, LauncherFailed, Layers, Plan, Task, Width},
         prepare,
         report::Report,
         system,
     },
+    own::OwnDirectory,
     places::{Confinement, Network, Places},
     spawner::Spawner,
 };
@@ -36,28 +37,31 @@ const PROBE_MS_MAX: Duration = Duration::from_millis(2_000);
 /// Roots that every session has (P-44).
 const STANDARD_ROOTS: [&str; 2] = ["/tmp", "/dev/shm"];
 
+/// Where the trials take place if Transom has no home, and the temporary directory is too full to hide something in.
+const SPARE: &str = "/var/tmp";
+
 pub(crate) async fn run(
     settings: &Confinement,
     launcher: &Launcher,
     spawner: &Spawner,
 ) -> (Layers, Report) {
-    let layers = if settings.off {
-        Layers::default()
+    let found = if settings.off {
+        Found::default()
     } else {
-        let temp = settings.temp.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
-        let place = temp.clone();
-        match away(move || Ground::prepare(&place)).await.flatten() {
+        let places = candidates(settings);
+        match away(move || Ground::prepare(&places)).await.flatten() {
             Ok(ground) => {
                 let trials = Trials { launcher, spawner, ground };
-                let layers = trials.layers().await;
+                let found = trials.found().await;
                 let ground = trials.ground;
                 // It fails only while the runtime shuts down; then the place is removed here.
                 let _ = away(move || drop(ground)).await;
-                layers
+                found
             }
             Err(error) => {
-                debug!(%error, directory = %temp.display(), "no place to try a confiner in");
-                Layers::default()
+                warn!(%error, "no place to try a confiner in");
+                let why = format!("no confiner could be tried: {error}");
+                Found { layers: Layers::default(), untried: vec![(None, why)] }
             }
         }
     };
@@ -65,8 +69,27 @@ pub(crate) async fn run(
         STANDARD_ROOTS.iter().map(PathBuf::from).chain(settings.temp.clone()).collect();
     let absent = away(move || standard.into_iter().filter(|root| !root.is_dir()).collect()).await;
     let absent = absent.unwrap_or_default();
-    let report = Report::new(&layers, settings, geteuid().is_root(), absent);
-    (layers, report)
+    let mut report = Report::new(&found.layers, settings, geteuid().is_root(), absent);
+    for (gap, why) in found.untried {
+        report.explain(gap, &why);
+    }
+    (found.layers, report)
+}
+
+/// What the trials came to.
+#[derive(Debug, Default)]
+struct Found {
+    layers: Layers,
+    /// Walls that this kernel has and that could not be put up all the same, by the names of their gaps, and why.
+    /// Without a name: all of them.
+    untried: Vec<(Option<&'static str>, String)>,
+}
+
+/// Where the trials may take place, the best place first. In the host's own directory something has to be hidden for
+/// every command anyhow; a temporary directory may hold anything, and as much of it as anybody likes.
+fn candidates(settings: &Confinement) -> Vec<PathBuf> {
+    let temp = settings.temp.clone().unwrap_or_else(|| PathBuf::from("/tmp"));
+    settings.run.clone().into_iter().chain([temp, PathBuf::from(SPARE)]).collect()
 }
 
 /// Looks at files away from the runtime's workers.
@@ -76,14 +99,36 @@ async fn away<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> i
 
 /// A directory to try things in. It is removed in the end.
 struct Ground {
+    /// Held for its end.
+    _own: OwnDirectory,
     directory: PathBuf,
 }
 
 impl Ground {
-    fn prepare(temp: &Path) -> io::Result<Ground> {
-        let directory = mkdtemp(&temp.join("transom-probe-XXXXXX"))?;
-        // From here on it is removed, whatever fails.
-        let ground = Ground { directory: fs::canonicalize(directory)? };
+    /// Stands in the first of these places where it can, and where something can be hidden. If there is none of the
+    /// second kind, in the first: the trial then says what is in the way.
+    fn prepare(places: &[PathBuf]) -> io::Result<Ground> {
+        let (roomy, full): (Vec<_>, Vec<_>) = places.iter().partition(|place| files::hides(place));
+        let mut first = None;
+        for place in roomy.into_iter().chain(full) {
+            match Ground::stand(place) {
+                Ok(ground) => return Ok(ground),
+                Err(error) => {
+                    debug!(%error, directory = %place.display(), "no confiner can be tried here");
+                    let text = format!("{}: {error}", place.display());
+                    first.get_or_insert(io::Error::new(error.kind(), text));
+                }
+            }
+        }
+        Err(first.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    fn stand(place: &Path) -> io::Result<Ground> {
+        // What the host keeps its sessions' directories in is made with the first of them.
+        DirBuilder::new().recursive(true).mode(0o700).create(place)?;
+        let own = OwnDirectory::new(place, "transom-probe-")?;
+        let directory = fs::canonicalize(own.path())?;
+        let ground = Ground { _own: own, directory };
         for name in ["inside/hidden", "outside/hidden"] {
             fs::create_dir_all(ground.path(name))?;
         }
@@ -118,14 +163,6 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            debug!(%error, directory = %self.directory.display(), "the place of the trials is left behind");
-        }
-    }
-}
-
 struct Trials<'a> {
     launcher: &'a Launcher,
     spawner: &'a Spawner,
@@ -151,7 +188,7 @@ impl Must {
 }
 
 impl Trials<'_> {
-    async fn layers(&self) -> Layers {
+    async fn found(&self) -> Found {
         let deadline = Instant::now() + PROBE_MS_MAX;
         let user = !capabilities::administers();
         let abi = system::landlock_abi();
@@ -161,16 +198,28 @@ impl Trials<'_> {
             timeout_at(deadline, self.mounts(abi, user)),
             timeout_at(deadline, self.loopback(user)),
         );
-        Layers {
-            landlock: abi.filter(|_| landlock == Ok(true)),
+        let landlock = landlock.unwrap_or_else(|_| {
+            Err(format!("its trial took longer than {} ms", PROBE_MS_MAX.as_millis()))
+        });
+        let mut untried = Vec::new();
+        if let (Some(abi), Err(error)) = (abi, &landlock) {
+            warn!(error, abi, "this kernel has Landlock, which failed in a trial");
+            let why = format!("this kernel has Landlock, which failed in a trial: {error}");
+            untried.push((Some("landlock"), why));
+        }
+        let layers = Layers {
+            landlock: abi.filter(|_| landlock.is_ok()),
             seccomp: seccomp == Ok(true),
             mounts: mounts == Ok(true),
             loopback: loopback == Ok(true),
             user,
-        }
+        };
+        Found { layers, untried }
     }
 
-    async fn landlock(&self, abi: Option<u32>) -> bool {
+    /// Where there is one, and it does not hold: why.
+    async fn landlock(&self, abi: Option<u32>) -> Result<(), String> {
+        let places = self.ground.places("outside/hidden");
         let path = |name| self.ground.path(name);
         let layers = Layers { landlock: abi, ..Layers::default() };
         let trials = [
@@ -180,17 +229,11 @@ impl Trials<'_> {
             (Attempt::Read(path("outside/plain")), Must::Succeed),
             (Attempt::Read(path("outside/hidden/file")), Must::FailWith(libc::EACCES)),
         ];
-        abi.is_some()
-            && self
-                .went_well(
-                    "landlock",
-                    &layers,
-                    Width::WorkspaceWrite,
-                    "outside/hidden",
-                    None,
-                    &trials,
-                )
-                .await
+        if abi.is_none() {
+            return Err("there is none".to_owned());
+        }
+        let width = Width::WorkspaceWrite;
+        self.tried("landlock", &layers, width, &places, None, &trials).await
     }
 
     async fn seccomp(&self) -> bool {
@@ -255,21 +298,35 @@ impl Trials<'_> {
         network: Option<&SessionNetwork>,
         trials: &[(Attempt, Must)],
     ) -> bool {
-        let mut plan =
-            Plan::new(layers, Network::Deny, Network::Deny, width, &self.ground.places(hidden));
+        let places = self.ground.places(hidden);
+        self.tried(layer, layers, width, &places, network, trials).await.is_ok()
+    }
+
+    /// If it does not go as it must: why not, in words.
+    async fn tried(
+        &self,
+        layer: &str,
+        layers: &Layers,
+        width: Width,
+        places: &Places,
+        network: Option<&SessionNetwork>,
+        trials: &[(Attempt, Must)],
+    ) -> Result<(), String> {
+        let mut plan = Plan::new(layers, Network::Deny, Network::Deny, width, places);
         plan.task = Task::Try(trials.iter().map(|(attempt, _)| attempt.clone()).collect());
         match self.results(plan, network).await {
             Ok(results) => {
                 let well = results.len() == trials.len()
                     && results.iter().zip(trials).all(|(errno, (_, must))| must.admits(*errno));
-                if !well {
-                    debug!(layer, ?trials, ?results, "a wall does not hold");
+                if well {
+                    return Ok(());
                 }
-                well
+                debug!(layer, ?trials, ?results, "a wall does not hold");
+                Err("it does not hold".to_owned())
             }
             Err(error) => {
                 debug!(%error, layer, "a wall cannot be put up");
-                false
+                Err(error.to_string())
             }
         }
     }
@@ -281,6 +338,47 @@ impl Trials<'_> {
         let _process = self.spawner.spawn(command).await.map_err(io::Error::other)?;
         let text = verdict.text().await?;
         // Not a list: a launcher that failed says why, and that is the error's text.
-        serde_json::from_str(&text).map_err(|_| io::Error::other(text))
+        serde_json::from_str(&text).map_err(|_| match serde_json::from_str(&text) {
+            Ok(failed) => io::Error::other::<LauncherFailed>(failed),
+            Err(_) => io::Error::other(text),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+
+    use super::{Confinement, Ground, candidates, files};
+
+    /// P-58: what lies in the temporary directory does not decide what confines.
+    #[test]
+    fn the_trials_stand_where_something_can_be_hidden() {
+        let directory = tempfile::tempdir().unwrap();
+        let (temp, run) = (directory.path().join("temp"), directory.path().join("home/run"));
+        fs::create_dir(&temp).unwrap();
+        for number in 0..5_000 {
+            File::create(temp.join(number.to_string())).unwrap();
+        }
+        assert!(!files::hides(&temp));
+        let settings =
+            |run| Confinement { run, temp: Some(temp.clone()), ..Confinement::default() };
+        let stands = |settings| {
+            let ground = Ground::prepare(&candidates(&settings)).unwrap();
+            assert!(ground.path("outside/hidden/file").is_file());
+            ground.directory.parent().unwrap().to_owned()
+        };
+        let spare = fs::canonicalize("/var/tmp").unwrap();
+        let full = fs::canonicalize(&temp).unwrap();
+        // The test's own directory lies in one that may be full itself; the order then stays.
+        if files::hides(directory.path()) {
+            assert_eq!(stands(settings(Some(run.clone()))), fs::canonicalize(&run).unwrap());
+        }
+        if files::hides(&spare) {
+            assert_eq!(stands(settings(None)), spare);
+        }
+        // Where nothing is better, the trial has to say what is in the way.
+        let ground = Ground::prepare(&[temp.clone()]).unwrap();
+        assert_eq!(ground.directory.parent().unwrap(), full);
     }
 }

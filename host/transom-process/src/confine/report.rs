@@ -1,6 +1,6 @@
 //! What this machine can do to hold a shell back, and what it cannot (P-53, P-58), in words an operator can act on.
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -59,48 +59,64 @@ pub enum Enforcement {
 pub struct Gap {
     /// Its name (P-53).
     pub name: &'static str,
-    /// What would close it.
-    pub remedy: &'static str,
+    /// What would close it, or why it could not be found out.
+    pub remedy: Cow<'static, str>,
 }
 
-const OFF: Gap =
-    Gap { name: "off", remedy: "confinement is switched off; remove `off = true` from [confine]" };
+const OFF: Gap = Gap {
+    name: "off",
+    remedy: Cow::Borrowed("confinement is switched off; remove `off = true` from [confine]"),
+};
 const LANDLOCK: Gap = Gap {
     name: "landlock",
-    remedy: "run a kernel with Landlock (5.13 or newer, `lsm=` with `landlock`)",
+    remedy: Cow::Borrowed("run a kernel with Landlock (5.13 or newer, `lsm=` with `landlock`)"),
 };
 const SECCOMP: Gap = Gap {
     name: "seccomp",
-    remedy: "run on x86-64, aarch64 or riscv64 with a kernel that has seccomp filters",
+    remedy: Cow::Borrowed(
+        "run on x86-64, aarch64 or riscv64 with a kernel that has seccomp filters",
+    ),
 };
 const METADATA: Gap = Gap {
     name: "metadata",
-    remedy: "modes, owners and times of files outside the roots can be changed; allow mount namespaces \
+    remedy: Cow::Borrowed(
+        "modes, owners and times of files outside the roots can be changed; allow mount namespaces \
              (unprivileged user namespaces, or root with CAP_SYS_ADMIN)",
+    ),
 };
 const TRUNCATE: Gap = Gap {
     name: "truncate",
-    remedy: "files outside the roots can be emptied; run Linux 6.2 or newer",
+    remedy: Cow::Borrowed("files outside the roots can be emptied; run Linux 6.2 or newer"),
 };
 const REFER: Gap = Gap {
     name: "refer",
-    remedy: "renames between directories fail even in a root; run Linux 5.19 or newer",
+    remedy: Cow::Borrowed(
+        "renames between directories fail even in a root; run Linux 5.19 or newer",
+    ),
 };
 const GUARDED: Gap = Gap {
     name: "guarded",
-    remedy: "guarded files below a root can be changed by shells; allow mount namespaces",
+    remedy: Cow::Borrowed(
+        "guarded files below a root can be changed by shells; allow mount namespaces",
+    ),
 };
 const SECRETS: Gap = Gap {
     name: "secrets",
-    remedy: "personal secrets below a root can be read by shells; allow mount namespaces, or keep them elsewhere",
+    remedy: Cow::Borrowed(
+        "personal secrets below a root can be read by shells; allow mount namespaces, or keep them elsewhere",
+    ),
 };
 const SIGNALS: Gap = Gap {
     name: "signals",
-    remedy: "shells can signal this user's other processes; run Linux 6.12 or newer, or the host as a service user",
+    remedy: Cow::Borrowed(
+        "shells can signal this user's other processes; run Linux 6.12 or newer, or the host as a service user",
+    ),
 };
 const UNIX_SOCKETS: Gap = Gap {
     name: "unix-sockets",
-    remedy: "sockets in the file system can be connected to; seccomp would prevent it",
+    remedy: Cow::Borrowed(
+        "sockets in the file system can be connected to; seccomp would prevent it",
+    ),
 };
 
 impl Report {
@@ -132,6 +148,16 @@ impl Report {
             enforcement,
             gaps,
             absent,
+        }
+    }
+
+    /// Says of a gap that what it would take is another thing than usual. Without a name: of all that the machine
+    /// is to blame for, of which one line is enough.
+    pub(crate) fn explain(&mut self, name: Option<&str>, why: &str) {
+        for gap in &mut self.gaps {
+            if name.is_none_or(|name| gap.name == name) {
+                gap.remedy = Cow::Owned(why.to_owned());
+            }
         }
     }
 

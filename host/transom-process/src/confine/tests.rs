@@ -25,6 +25,12 @@ use super::{
 };
 use crate::{Confinement, Exit, Launcher, Network, Places, Spawner};
 
+/// A directory beside the tests' programs: how many others keep something in the temporary one must not matter here.
+fn directory() -> TempDir {
+    let program = std::env::current_exe().unwrap();
+    tempfile::tempdir_in(program.ancestors().nth(2).unwrap()).unwrap()
+}
+
 fn places(directory: &Path) -> Places {
     fs::create_dir_all(directory.join("workspace")).unwrap();
     fs::create_dir_all(directory.join("hidden")).unwrap();
@@ -79,7 +85,7 @@ fn versions() -> impl DoubleEndedIterator<Item = u32> {
 fn no_version_of_landlock_lets_files_outside_be_emptied() {
     // P-53 `truncate`.
     for abi in versions() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let places = places(directory.path());
         let layers = Layers { landlock: Some(abi), seccomp: true, ..Layers::default() };
         let plan = plan(&layers, Width::WorkspaceWrite, &places);
@@ -111,7 +117,7 @@ fn no_version_of_landlock_lets_files_outside_be_emptied() {
 #[test]
 fn every_version_of_landlock_hides_what_is_hidden_and_shows_its_neighbours() {
     for abi in versions() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = directory();
         let places = places(directory.path());
         let layers = Layers { landlock: Some(abi), ..Layers::default() };
         behind(&plan(&layers, Width::ReadOnly, &places), || {
@@ -128,7 +134,7 @@ fn every_version_of_landlock_hides_what_is_hidden_and_shows_its_neighbours() {
 #[test]
 fn a_directory_too_full_to_hide_something_in_is_said_to_be() {
     // P-52, P-85: 4096 rules.
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let places = places(directory.path());
     for number in 0..4_096 {
         File::create(directory.path().join(number.to_string())).unwrap();
@@ -190,7 +196,7 @@ fn sockets_are_refused_by_family_and_kind() {
         ("everything", false, Network::Allow, Network::Allow, [None; 9]),
     ];
     let layers = Layers { seccomp: true, ..Layers::default() };
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let places = places(directory.path());
     for (name, joined, network, unix_sockets, expected) in cases {
         let mut plan = Plan::new(&layers, network, unix_sockets, Width::ReadOnly, &places);
@@ -214,7 +220,7 @@ fn sockets_are_refused_by_family_and_kind() {
 #[test]
 fn what_goes_round_every_wall_is_refused_under_both_of_its_numbers() {
     // P-55.
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory();
     let layers = Layers { seccomp: true, ..Layers::default() };
     let plan = plan(&layers, Width::WorkspaceWrite, &places(directory.path()));
     let cases = [
@@ -349,7 +355,7 @@ fn a_denial_is_told_from_an_ordinary_failure() {
 
 #[test]
 fn a_plan_names_what_is_there() {
-    let directory = TempDir::new().unwrap();
+    let directory = directory();
     let mut places = places(directory.path());
     let path = |name: &str| directory.path().join(name);
     fs::create_dir_all(path("workspace/.git/hooks")).unwrap();

@@ -83,6 +83,52 @@ fn a_failed_commit_is_told_to_who_waited_and_ends_the_agent() {
 }
 
 #[test]
+fn a_turn_whose_end_is_lost_is_told_to_rest_all_the_same() {
+    // Decision 1g: whoever has a receipt waits for the session to be idle.
+    let failure = "the session log could not be written: disk full";
+    for ended in [false, true] {
+        let mut house = House::with_session();
+        house.prompt("main", "hi");
+        house.commit();
+        let before = house.told();
+        assert!(before.contains("1 running main"), "{before}");
+        assert!(before.contains("1 reply session/prompt"), "{before}");
+        if ended {
+            // In memory, and nothing of that is stored.
+            house.answer("fine");
+        } else {
+            house.call(&[("1", "read")]);
+        }
+        house.fail_commit();
+        let told = house.told();
+        assert!(told.ends_with("1 agent/error main\n1 idle main"), "{told}");
+        assert_eq!(told.matches("agent/error").count(), 1, "{told}");
+        house.prompt("main", "again");
+        assert_eq!(house.told(), format!("1 failure session/prompt store-failed: {failure}"));
+    }
+}
+
+#[test]
+fn what_is_told_of_a_loss_waits_for_nothing_that_is_lost_too() {
+    // Decision 1g: what is under way behind the lost batch fails by itself, later.
+    let mut house = House::with_session();
+    house.prompt("main", "hi");
+    house.commit();
+    house.answer("fine");
+    house.told();
+    let (from, last) = (house.committed + 1, house.appended);
+    assert!(from < last);
+    let failed = |from, through| {
+        let message = "disk full".to_owned();
+        Event::Committed(Commit::Failed { from, through, message })
+    };
+    house.happen(failed(from, from));
+    assert_eq!(house.told(), "1 agent/error main\n1 idle main");
+    house.happen(failed(from + 1, last));
+    assert_eq!(house.told(), "");
+}
+
+#[test]
 fn a_commit_that_fails_for_one_session_spares_another() {
     let mut house = House::with_session();
     house.ask(1, "session/open", Some("other"), json!({ "want": "new" }));

@@ -10,11 +10,11 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use tempfile::TempDir;
 use transom_config::{
     lock::Lock,
     manifest::{Component, Manifest, Overrides, Swap},
 };
+use transom_process::OwnDirectory;
 
 use super::{
     BYTES_MAX, FILES_MAX, MANIFESTS_MAX, SCRIPT, component_file, component_policy, door_policy,
@@ -36,9 +36,7 @@ const NAME_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Unpacked {
     bundle: PathBuf,
-    directory: TempDir,
-    /// Locked for as long as the directory is in use, by which it is told from one that a killed host has left.
-    _in_use: File,
+    directory: OwnDirectory,
     pub(crate) pins: Pins,
 }
 
@@ -46,7 +44,7 @@ impl Unpacked {
     /// Unpacks a bundle below the state directory: shells of the model read nothing there, so they change nothing either.
     pub(crate) fn new(bundle: &Path, environment: &Environment) -> anyhow::Result<Unpacked> {
         let below = environment.state_directory()?.join("bundles");
-        let (directory, in_use) = place(&below)
+        let directory = place(&below)
             .with_context(|| format!("cannot make a directory in {}", below.display()))?;
         let shown = || format!("bundle {}", bundle.display());
         let files = extract(bundle, directory.path()).with_context(shown)?;
@@ -59,7 +57,7 @@ impl Unpacked {
         let bytes = read_bounded(&path, CONFIGURATION_BYTES_MAX).with_context(shown)?;
         let lock = Lock::parse(Path::new(LOCK), &bytes).with_context(shown)?;
         let pins = Pins::complete(bundle.join(LOCK), lock);
-        Ok(Unpacked { bundle: bundle.to_owned(), directory, _in_use: in_use, pins })
+        Ok(Unpacked { bundle: bundle.to_owned(), directory, pins })
     }
 
     /// The manifest of the bundle, whose files are those of the bundle. Only what is said on this machine instead names
@@ -141,24 +139,10 @@ impl Unpacked {
     }
 }
 
-/// A directory of its own, locked. Those that nobody holds any more are removed: their hosts were killed.
-fn place(below: &Path) -> io::Result<(TempDir, File)> {
+/// A directory of its own. Those that nobody holds any more are removed: their hosts were killed.
+fn place(below: &Path) -> io::Result<OwnDirectory> {
     DirBuilder::new().recursive(true).mode(0o700).create(below)?;
-    // Held until the new directory is locked itself: nobody else looks meanwhile.
-    let looking = File::open(below)?;
-    looking.lock()?;
-    for entry in fs::read_dir(below)? {
-        let path = entry?.path();
-        let is_left = |directory: File| directory.try_lock().is_ok();
-        if File::open(&path).is_ok_and(is_left) {
-            // What cannot be removed is tried again at the next start.
-            let _ = fs::remove_dir_all(&path);
-        }
-    }
-    let directory = tempfile::Builder::new().prefix("bundle-").tempdir_in(below)?;
-    let in_use = File::open(directory.path())?;
-    in_use.lock()?;
-    Ok((directory, in_use))
+    OwnDirectory::new(below, "bundle-")
 }
 
 /// Writes the files of a bundle into a directory and gives their names.

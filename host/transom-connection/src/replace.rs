@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use transom_frame::{Fault, FaultKind};
 use transom_policy::Policy;
 
 use crate::codec::{Codec, CodecError, CodecSource, Framing, Setup};
@@ -46,7 +47,8 @@ impl Previous {
     }
 }
 
-/// Resumes on `source` what `format` and `state` describe.
+/// Resumes on `source` what `format` and `state` describe. A version that does not take up the format says so itself, and is
+/// not to be told from one whose `resume` gives a fault: neither has failed.
 pub(crate) fn resume(
     source: &dyn CodecSource,
     setup: &Setup,
@@ -56,9 +58,8 @@ pub(crate) fn resume(
     speaks(source, setup.framing)?;
     let resumes = &source.manifest().resumes;
     if !resumes.contains(&format) {
-        return Err(CodecError::Misuse(format!(
-            "state format {format}, but {resumes:?} are resumed"
-        )));
+        let detail = format!("state format {format}, but {resumes:?} are resumed");
+        return Err(CodecError::Fault(Fault::new(FaultKind::Unsupported, detail)));
     }
     source.resume(setup, format, state)
 }

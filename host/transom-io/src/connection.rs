@@ -296,12 +296,15 @@ impl Driver<'_> {
             %error,
             "connection not moved",
         );
+        // A version may refuse a state; only one that fails at it does harm.
         if is_crash(&error) {
             self.seat.slot.harmed(standing.serving.number, 0, &error);
         }
+        // Where that has already brought the one before back, nobody has to go.
+        let goes_on = self.seat.slot.standing().turn == standing.turn;
         match standing.leftovers {
-            Leftovers::Stay => {}
-            Leftovers::Drain => self.handle(Event::Drain(Farewell::Replaced)),
+            Leftovers::Drain if goes_on => self.handle(Event::Drain(Farewell::Replaced)),
+            Leftovers::Drain | Leftovers::Stay => {}
         }
     }
 

@@ -139,6 +139,49 @@ fn connections_that_cannot_be_moved_are_drained_where_the_manifest_says_so() {
 }
 
 #[test]
+fn whom_a_version_refuses_comes_to_no_harm_by_it() {
+    // More connections than the faults that a new version may have: a refused state is none.
+    for drains in [false, true] {
+        let mut house = House::new("counts.wasm", if drains { "swap = \"drain\"" } else { "" });
+        let mut peers = [(); 6].map(|()| house.peer("counts"));
+        for peer in &mut peers {
+            says(peer, "a", "1 a");
+        }
+        let answer = house.swap("counts", &built("programs/forgets.wasm")).expect("it is swapped");
+        let row = &answer["doors"][0];
+        assert_eq!((&row["moved"], &row["stayed"]), (&json!(0), &json!(6)), "{row}");
+        for peer in &mut peers {
+            match drains {
+                true => assert_eq!(peer.line(), None, "asked to end"),
+                false => says(peer, "b", "2 b"),
+            }
+        }
+        says(&mut house.peer("counts"), "a", "new a");
+        let left = if drains { 0 } else { 6 };
+        let row = house.until("counts", |row| row["connections"] == left);
+        let seen = ["version", "traps", "faults", "rollbacks", "behind", "state"];
+        assert_eq!(
+            seen.map(|key| row[key].clone()),
+            [json!(2), json!(0), json!(0), json!(0), json!(left), json!("serving")],
+            "{row}"
+        );
+        // A way back that refuses is no crash of the version that comes back either.
+        let mut newer = [(); 6].map(|()| house.peer("counts"));
+        for peer in &mut newer {
+            says(peer, "a", "new a");
+        }
+        house.control.ask("rollback", json!({"component": "counts"})).expect("there is one before");
+        let row = house.until("counts", |row| row["version"] == 1);
+        assert_eq!((&row["traps"], &row["state"]), (&json!(0), &json!("serving")), "{row}");
+        for peer in &mut newer {
+            says(peer, "b", "new b");
+        }
+        let said = house.end();
+        assert!(!said.contains("failed its probation"), "{said}");
+    }
+}
+
+#[test]
 fn a_version_that_traps_at_once_is_rolled_back_and_costs_nobody_anything() {
     // Decision 52; `traps` resumes the state of `counts` and traps at this word, which is the first that it hears.
     let mut house = House::new("counts.wasm", "");
@@ -162,6 +205,25 @@ fn a_version_that_traps_at_once_is_rolled_back_and_costs_nobody_anything() {
     );
     let said = house.end();
     assert_eq!(said.matches("new version failed its probation").count(), 1, "{said}");
+}
+
+#[test]
+fn traps_in_resume_is_rolled_back_before_everybody_is_asked_to_end() {
+    let mut house = House::new("counts.wasm", "swap = \"drain\"");
+    let mut peers = [(); 6].map(|()| house.peer("counts"));
+    for peer in &mut peers {
+        says(peer, "a", "1 a");
+    }
+    house.swap("counts", &built("programs/traps_in_resume.wasm")).expect("it is swapped");
+    let row = house.until("counts", |row| row["version"] == 1 && row["behind"] == 0);
+    assert_eq!((&row["traps"], &row["rollbacks"]), (&json!(2), &json!(1)), "{row}");
+    // Two traps are too many: by the first one peer was asked to end, and the other five hear nothing of it.
+    let left = house.until("counts", |row| row["connections"] == 5);
+    assert_eq!(left["state"], "serving", "{left}");
+    assert_eq!(peers[0].line(), None);
+    for peer in &mut peers[1..] {
+        says(peer, "b", "2 b");
+    }
 }
 
 #[test]

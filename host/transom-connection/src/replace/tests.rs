@@ -81,7 +81,7 @@ fn a_refused_move_leaves_the_connection_where_it_was() {
     check(Script { resumes: false, ..version_two() }, "unsupported: not this state");
     check(
         with(Manifest { resumes: vec![2, 3], ..manifest() }),
-        "misuse: state format 1, but [2, 3] are resumed",
+        "unsupported: state format 1, but [2, 3] are resumed",
     );
     check(
         with(Manifest { framings: vec![Framing::Messages], ..manifest() }),

@@ -1,0 +1,41 @@
+//! A version that takes up the state of `counts` and fails at it.
+
+use transom_guest::{Fault, Framing, Input, Machine, Manifest, Millis, Outputs, Setup, Unit};
+
+transom_guest::export!(TrapsInResume);
+
+struct TrapsInResume;
+
+impl Machine for TrapsInResume {
+    fn describe() -> Manifest {
+        Manifest {
+            protocol: "hostile".to_owned(),
+            revisions: vec!["1".to_owned()],
+            framings: vec![Framing::Lines],
+            sends: vec!["session/*".to_owned()],
+            headers: vec![],
+            state_format: 1,
+            resumes: vec![1],
+        }
+    }
+
+    fn open(_out: &mut Outputs, _setup: Setup) -> Result<TrapsInResume, Fault> {
+        Ok(TrapsInResume)
+    }
+
+    fn handle(&mut self, out: &mut Outputs, _now: Millis, input: Input) -> Result<(), Fault> {
+        if let Input::Unit(Unit { bytes, .. }) = input {
+            out.unit(bytes);
+        }
+        Ok(())
+    }
+
+    fn suspend(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    #[expect(clippy::panic, reason = "the crime")]
+    fn resume(_setup: Setup, _format: u32, _state: &[u8]) -> Result<TrapsInResume, Fault> {
+        panic!("what is this")
+    }
+}

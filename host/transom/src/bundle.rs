@@ -2,6 +2,7 @@
 //! signatures and the model's script, each under the name of its part, so that no path of the deployment's is in it. Equal
 //! deployments make equal bundles. What is in one is read again in `bundle/unpack.rs`.
 
+mod content;
 mod unpack;
 
 use std::{
@@ -24,6 +25,7 @@ use crate::{
     pin, signature,
 };
 
+pub(crate) use content::by_content;
 pub(crate) use unpack::Unpacked;
 
 /// Files of a bundle: hundreds of components.

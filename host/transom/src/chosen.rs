@@ -1,7 +1,7 @@
 //! Which deployment a command is about: its manifests one above the other, what environment and command line say
 //! instead, and its lock; or all of that from a bundle.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use transom_config::{
     ConfigErrors,
@@ -21,7 +21,7 @@ pub(crate) struct Deployment {
     pub(crate) manifest: Manifest,
     pub(crate) pins: Pins,
     /// The files of a bundle, which are gone with this.
-    _unpacked: Option<Unpacked>,
+    pub(crate) unpacked: Option<Arc<Unpacked>>,
 }
 
 /// Where a deployment is read from, each time anew.
@@ -59,7 +59,7 @@ pub(crate) fn deployment(
         Some(bundle) => {
             let unpacked = Unpacked::new(bundle, environment)?;
             let manifest = unpacked.manifest(&overrides, environment)?;
-            (manifest, unpacked.pins.clone(), Some(unpacked))
+            (manifest, unpacked.pins.clone(), Some(Arc::new(unpacked)))
         }
         None => {
             let manifest = from_files(&which.manifests, &overrides, environment)?;
@@ -72,7 +72,7 @@ pub(crate) fn deployment(
     if let Some(script) = &options.model_script {
         manifest.model.script = Some(environment.absolute(script));
     }
-    Ok(Deployment { manifest, pins, _unpacked: unpacked })
+    Ok(Deployment { manifest, pins, unpacked })
 }
 
 /// What is said instead of manifests.

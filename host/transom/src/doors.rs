@@ -49,8 +49,6 @@ pub(crate) enum Origin {
 pub(crate) struct Loader {
     /// None where every door speaks the host's own language.
     sandbox: Option<Sandbox>,
-    /// What components are held to, as it was when the host started; the lock itself is read again for each version.
-    pins: Pins,
 }
 
 /// A door whose settings are put together and whose codec is not loaded yet.
@@ -116,13 +114,13 @@ pub(crate) fn open(
         false => Some(make_sandbox(capacity, environment)?),
     };
     let redactor = Arc::new(redactor(environment));
-    let loader = Loader { sandbox, pins: extras.pins.clone() };
+    let loader = Loader { sandbox };
     let mut doors = Vec::new();
     for plan in plans {
         let (name, door, built_in) = (plan.name, plan.door, plan.built_in);
         // Only the host's own codec reaches sessions that others opened.
         let reach = if plan.native().is_some() { Reach::All } else { Reach::Owned };
-        let Version { source, options, policy } = loader.make(plan)?;
+        let Version { source, options, policy } = loader.make(plan, &extras.pins)?;
         let slot = Slot::new(name, &door.component, source, options, policy, upkeep(manifest));
         let open = OpenDoor {
             name: name.into(),
@@ -154,10 +152,11 @@ fn redactor(environment: &Environment) -> Redactor {
 }
 
 impl Loader {
-    /// What a manifest says should serve at a door.
+    /// What a manifest says should serve at a door, held to these pins.
     pub(crate) fn version(
         &self,
         manifest: &Manifest,
+        pins: &Pins,
         name: &str,
         origin: Origin,
     ) -> anyhow::Result<Version> {
@@ -166,10 +165,10 @@ impl Loader {
         };
         let mut plan = Plan::new(manifest, name, door)?;
         match origin {
-            Origin::Manifest => self.make(plan),
+            Origin::Manifest => self.make(plan, pins),
             Origin::File(file) => {
                 plan.file = Some(file);
-                self.make(plan)
+                self.make(plan, pins)
             }
             Origin::Loaded(source) => {
                 let options = plan.options()?;
@@ -185,13 +184,13 @@ impl Loader {
         }
     }
 
-    fn make(&self, plan: Plan<'_>) -> anyhow::Result<Version> {
+    fn make(&self, plan: Plan<'_>, pins: &Pins) -> anyhow::Result<Version> {
         let options = plan.options()?;
         let source = match (plan.native(), &self.sandbox) {
             (Some(native), _) => native,
             (None, Some(sandbox)) => {
                 let (name, file) = (&plan.door.component, plan.file.as_deref());
-                load(sandbox, name, file, &plan.policy, &self.pins.current()?)?
+                load(sandbox, name, file, &plan.policy, &pins.current()?)?
             }
             (None, None) => bail!("this host was started without a sandbox; start it again"),
         };

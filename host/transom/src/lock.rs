@@ -105,6 +105,12 @@ impl Pins {
         Ok(current)
     }
 
+    /// Those that hold once the deployment was read again as one with the pins `read`: a bundle has brought its own. A lock
+    /// beside manifests is read again for each version anyway.
+    pub(crate) fn after(&self, read: &Pins) -> Pins {
+        if read.manifests.is_empty() { read.clone() } else { self.clone() }
+    }
+
     /// The lock and its file.
     pub(crate) fn lock(&self) -> Option<(&Path, &Lock)> {
         self.lock.as_deref().map(|(path, lock)| (path.as_path(), lock))

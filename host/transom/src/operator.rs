@@ -31,10 +31,12 @@ use transom_io::{
 use transom_policy::Policy;
 
 use crate::{
+    bundle::Unpacked,
     chosen::{self, Deployment},
     deployment::{Extras, Running},
     doors::{self, Loader, Origin, Version},
     live::Switches,
+    lock::Pins,
     telemetry::Log,
     tooling::Tooling,
 };
@@ -75,8 +77,10 @@ pub(crate) struct HostOperator {
 struct State {
     /// What the host runs by.
     manifest: Manifest,
-    /// What it was read from; the files of a bundle are there for as long as this.
-    _read: Option<Deployment>,
+    /// What components are held to.
+    pins: Pins,
+    /// Bundles whose files it names; they are there for as long as this.
+    unpacked: Vec<Arc<Unpacked>>,
     /// Components that were swapped or rolled back by hand: a reload leaves them as they are.
     by_hand: BTreeSet<String>,
 }
@@ -84,13 +88,19 @@ struct State {
 impl HostOperator {
     pub(crate) fn new(
         running: &Running,
-        manifest: Manifest,
+        deployment: &Deployment,
         extras: Extras,
         log: Log,
         origin: chosen::Origin,
     ) -> HostOperator {
         let room = |door: &OpenDoor| {
             (Arc::clone(&door.name), door.slot.active().policy.limits.connections_max)
+        };
+        let state = State {
+            manifest: deployment.manifest.clone(),
+            pins: deployment.pins.clone(),
+            unpacked: deployment.unpacked.iter().cloned().collect(),
+            by_hand: BTreeSet::new(),
         };
         HostOperator {
             rooms: running.doors.iter().map(|(door, _)| room(door)).collect(),
@@ -106,7 +116,7 @@ impl HostOperator {
             extras,
             log,
             origin,
-            state: Mutex::new(State { manifest, _read: None, by_hand: BTreeSet::new() }),
+            state: Mutex::new(state),
             exposure_told: AtomicBool::new(false),
             started: Instant::now(),
         }
@@ -196,7 +206,7 @@ impl HostOperator {
         let mut versions = Vec::new();
         for door in &doors {
             let origin = Origin::File(source.to_owned());
-            versions.push(self.load(&state.manifest, door, origin).await?);
+            versions.push(self.load(&state, door, origin).await?);
         }
         let rows = self.commit(&state.manifest, &doors, versions).await;
         state.by_hand.insert(component.to_owned());
@@ -206,25 +216,27 @@ impl HostOperator {
     /// A version that has been found to fit its door. Nothing has changed yet.
     async fn load(
         &self,
-        manifest: &Manifest,
+        state: &State,
         door: &OpenDoor,
         origin: Origin,
     ) -> anyhow::Result<Version> {
-        self.load_with(manifest, door, origin).await.map(|(_, version)| version)
+        self.load_with(&state.manifest, &state.pins, door, origin).await.map(|(_, version)| version)
     }
 
     /// The same, and the policy as its file has it, which may want more than there is room for.
     async fn load_with(
         &self,
         manifest: &Manifest,
+        pins: &Pins,
         door: &OpenDoor,
         origin: Origin,
     ) -> anyhow::Result<(Arc<Policy>, Version)> {
         let room = self.rooms.get(&door.name).copied().unwrap_or(u64::MAX);
-        let (loader, manifest, door) = (Arc::clone(&self.loader), manifest.clone(), door.clone());
+        let (loader, door) = (Arc::clone(&self.loader), door.clone());
+        let (manifest, pins) = (manifest.clone(), pins.clone());
         // Compiling takes a second and more.
         let loaded = tokio::task::spawn_blocking(move || {
-            let mut version = loader.version(&manifest, &door.name, origin)?;
+            let mut version = loader.version(&manifest, &pins, &door.name, origin)?;
             doors::fits(&door, &version)?;
             let wanted = Arc::clone(&version.policy);
             // Room for connections was set aside when the host started.

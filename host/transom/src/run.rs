@@ -51,7 +51,7 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
             options: command.host.clone(),
             environment: environment.clone(),
         };
-        let operator = HostOperator::new(&running, manifest.clone(), extras, log.clone(), origin);
+        let operator = HostOperator::new(&running, &deployment, extras, log.clone(), origin);
         let operator = Arc::new(operator);
 
         // All addresses are taken before the first peer is served.

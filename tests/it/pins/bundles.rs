@@ -3,12 +3,14 @@
 use std::{collections::BTreeSet, fs, io::Read as _};
 
 use insta::assert_snapshot;
+use serde_json::json;
 
 use super::{Site, digest, echo};
 use crate::support::{
+    control::Control,
     place::{Place, text},
     process::{Finished, Launch, workspace},
-    wire::Wire,
+    wire::{Signal, Wire},
 };
 
 /// A bundle on a machine that has nothing else.
@@ -263,4 +265,62 @@ fn what_a_killed_host_has_unpacked_is_removed_by_the_next_one() {
     lives.close_input();
     assert_eq!(lives.exit(), 0, "{}", lives.diagnostics());
     assert_eq!(unpacked(), BTreeSet::new());
+}
+
+#[test]
+fn a_host_follows_its_bundle_and_tells_one_from_its_like() {
+    let site = Site::new();
+    let manifest = super::MANIFEST.replace("\"stdio\"", "\"unix\"\nlisten = \"echo.sock\"");
+    site.file("reader.md", "You read.");
+    let kind = "[subagents.reader]\ndescription = \"reads\"\npersona-file = \"reader.md\"\n";
+    let control = "[control]\nlisten = \"control.sock\"\n";
+    site.file("transom.toml", format!("{manifest}{control}{kind}"));
+    let pin = |more: &[&str]| {
+        let pinned = site.run(&[&["pin", "--manifest", "transom.toml"], more].concat());
+        assert_eq!(pinned.code, 0, "{pinned:?}");
+    };
+    pin(&[]);
+    bundled(&site);
+    let mut process = site.launch(&["run", "--bundle", "x.tar"]).start();
+    while !process.line().expect("it starts").starts_with("ready") {}
+    let mut control = Control::connect(&site.place.cwd.join("control.sock"));
+    let nothing = json!({"changes": [], "swaps": [], "restart": []});
+    assert_eq!(control.ask("reload", json!({})), Ok(nothing.clone()));
+
+    // What was chosen by hand stays for as long as the bundle brings nothing else there.
+    let file = site.file("same.wasm", echo("1.0.0"));
+    let swap = json!({"component": "echo", "source": file});
+    control.ask("swap", swap).expect("it is what the lock wants");
+    assert_eq!(control.ask("reload", json!({})), Ok(nothing.clone()));
+    assert_eq!(control.door("echo")["version"], 2);
+
+    // The new bundle is held to its own lock.
+    site.file("echo.wasm", echo("2.0.0"));
+    pin(&["--update", "echo"]);
+    bundled(&site);
+    let answer = control.ask("reload", json!({})).expect("the bundle fits its lock");
+    let rows = answer["changes"].as_array().expect("rows");
+    let paths: Vec<_> = rows.iter().map(|row| row["path"].clone()).collect();
+    assert_eq!(paths, ["component.echo.source"], "{answer}");
+    // Long values are cut.
+    let new = format!("x.tar/components/echo.wasm {:.20}", digest(&echo("2.0.0")));
+    assert!(rows[0]["new"].as_str().is_some_and(|text| text.contains(&new)), "{answer}");
+    let to = control.door("echo")["identity"].clone();
+    assert!(to.as_str().is_some_and(|text| text.starts_with("echo 2.0.0 ")), "{to}");
+    assert_eq!(control.ask("reload", json!({})), Ok(nothing));
+    // And so is what comes by hand from now on.
+    let refused = control.ask("swap", json!({"component": "echo", "source": file}));
+    assert!(refused.is_err_and(|said| said.contains("but the lock wants")));
+
+    // A persona is read at the start.
+    site.file("reader.md", "You read aloud.");
+    bundled(&site);
+    let answer = control.ask("reload", json!({})).expect("read again");
+    assert_eq!(answer["restart"], json!(["subagents.reader.persona-file"]), "{answer}");
+    // The unpacking of the start and that of now, however often it was read.
+    let below = site.place.root().join(".local/state/transom/bundles");
+    assert_eq!(fs::read_dir(&below).expect("a directory").count(), 2);
+    process.signal(Signal::Terminate);
+    assert_eq!(process.exit(), 0, "{}", process.diagnostics());
+    assert_eq!(fs::read_dir(&below).expect("a directory").count(), 0);
 }

@@ -95,7 +95,7 @@ mod tests {
         < write 2 has 4194303
         > 3 unit grow 2
         < write 3 has 4194305
-        < warn: large instance kept {"bytes":4194305,"why":"misuse: state format 1, but [2] are resumed"}
+        < warn: large instance kept {"bytes":4194305,"why":"unsupported: state format 1, but [2] are resumed"}
         > 4 frame reply 1 session/wait
         < write 4 heard reply session/wait 1 {}
         > 5 unit grow 9000000

@@ -378,7 +378,7 @@ mod tests {
             assert_eq!(stands(settings(None)), spare);
         }
         // Where nothing is better, the trial has to say what is in the way.
-        let ground = Ground::prepare(&[temp.clone()]).unwrap();
+        let ground = Ground::prepare(std::slice::from_ref(&temp)).unwrap();
         assert_eq!(ground.directory.parent().unwrap(), full);
     }
 }

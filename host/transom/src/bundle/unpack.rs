@@ -2,7 +2,7 @@
 //! elsewhere; the components are what the lock inside says.
 
 use std::{
-    collections::BTreeSet,
+    collections::BTreeMap,
     fs::{self, DirBuilder, File},
     io::{self, Read as _, Write as _},
     os::unix::fs::DirBuilderExt as _,
@@ -10,8 +10,9 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
+use sha2::{Digest as _, Sha256};
 use transom_config::{
-    lock::Lock,
+    lock::{Digest, Lock},
     manifest::{Component, Manifest, Overrides, Swap},
 };
 use transom_process::OwnDirectory;
@@ -37,6 +38,8 @@ const NAME_MAX: usize = 64;
 pub(crate) struct Unpacked {
     bundle: PathBuf,
     directory: OwnDirectory,
+    /// What is in each of its files.
+    files: BTreeMap<String, Digest>,
     pub(crate) pins: Pins,
 }
 
@@ -49,7 +52,7 @@ impl Unpacked {
         let shown = || format!("bundle {}", bundle.display());
         let files = extract(bundle, directory.path()).with_context(shown)?;
         for needed in [LOCK.to_owned(), manifest_file(0)] {
-            if !files.contains(&needed) {
+            if !files.contains_key(&needed) {
                 bail!("{}: it has no {needed}; make it with `transom bundle`", shown());
             }
         }
@@ -57,7 +60,7 @@ impl Unpacked {
         let bytes = read_bounded(&path, CONFIGURATION_BYTES_MAX).with_context(shown)?;
         let lock = Lock::parse(Path::new(LOCK), &bytes).with_context(shown)?;
         let pins = Pins::complete(bundle.join(LOCK), lock);
-        Ok(Unpacked { bundle: bundle.to_owned(), directory, pins })
+        Ok(Unpacked { bundle: bundle.to_owned(), directory, files, pins })
     }
 
     /// The manifest of the bundle, whose files are those of the bundle. Only what is said on this machine instead names
@@ -110,6 +113,13 @@ impl Unpacked {
         Ok(manifest)
     }
 
+    /// A file of this unpacking, called by what is in it: the same in every unpacking of every bundle that has the same there.
+    pub(super) fn by_content(&self, path: &Path) -> Option<PathBuf> {
+        let inside = path.strip_prefix(self.directory.path()).ok()?.to_str()?;
+        let digest = self.files.get(inside)?;
+        Some(format!("{} {digest}", self.bundle.join(inside).display()).into())
+    }
+
     fn parse(&self, overrides: &Overrides) -> anyhow::Result<Manifest> {
         let mut texts = Vec::new();
         for index in 0..MANIFESTS_MAX {
@@ -145,14 +155,14 @@ fn place(below: &Path) -> io::Result<OwnDirectory> {
     OwnDirectory::new(below, "bundle-")
 }
 
-/// Writes the files of a bundle into a directory and gives their names.
-fn extract(bundle: &Path, directory: &Path) -> anyhow::Result<BTreeSet<String>> {
+/// Writes the files of a bundle into a directory. Gives their names and digests.
+fn extract(bundle: &Path, directory: &Path) -> anyhow::Result<BTreeMap<String, Digest>> {
     for folder in FOLDERS {
         fs::create_dir(directory.join(folder)).context("cannot make its folders")?;
     }
     let file = File::open(bundle).context("cannot be read")?;
     let mut archive = tar::Archive::new(file);
-    let mut names = BTreeSet::new();
+    let mut files = BTreeMap::new();
     let mut left = BYTES_MAX;
     // Raw: extensions of the format, with which names could come from elsewhere, are entries like any other, and refused.
     for entry in archive.entries().context("it is no tar archive")?.raw(true) {
@@ -166,7 +176,7 @@ fn extract(bundle: &Path, directory: &Path) -> anyhow::Result<BTreeSet<String>> 
                 "{name:?} is no name that a bundle has; make it with `transom bundle`, which puts in nothing else"
             );
         }
-        if names.len() >= FILES_MAX {
+        if files.len() >= FILES_MAX {
             bail!("it has more than {FILES_MAX} files");
         }
         let most =
@@ -176,7 +186,7 @@ fn extract(bundle: &Path, directory: &Path) -> anyhow::Result<BTreeSet<String>> 
             bail!("{name:?} in it has {size} bytes; {} are allowed", most.min(left));
         }
         left -= size;
-        if !names.insert(name.clone()) {
+        if files.contains_key(&name) {
             bail!("{name:?} is in it twice");
         }
         let mut bytes = Vec::new();
@@ -187,8 +197,9 @@ fn extract(bundle: &Path, directory: &Path) -> anyhow::Result<BTreeSet<String>> 
         let mut file = File::create_new(directory.join(&name))
             .with_context(|| format!("cannot write {name:?}"))?;
         file.write_all(&bytes).with_context(|| format!("cannot write {name:?}"))?;
+        files.insert(name, Digest(Sha256::digest(&bytes).into()));
     }
-    Ok(names)
+    Ok(files)
 }
 
 /// Whether a bundle has a file of this name.

@@ -10,6 +10,7 @@ use transom_io::{OpenDoor, slot::Cause};
 
 use super::{HostOperator, State, policies};
 use crate::{
+    bundle,
     doors::{self, Origin, Version},
     live,
 };
@@ -20,9 +21,13 @@ impl HostOperator {
         let mut state = self.state.lock().await;
         let read = self.origin.read().context("nothing was changed")?;
         let mut new = read.manifest.clone();
-        let mut changes = state.manifest.changes(&new);
+        let pins = state.pins.after(&read.pins);
+        let mut unpacked: Vec<_> = state.unpacked.iter().chain(&read.unpacked).cloned().collect();
+        let before = bundle::by_content(&state.manifest, &unpacked);
+        let mut changes = before.changes(&bundle::by_content(&new, &unpacked));
         keep_what_needs_a_restart(&state.manifest, &mut new);
-        let moved = moved(&state.manifest, &new);
+        let moved = moved(&before, &bundle::by_content(&new, &unpacked));
+        unpacked.retain(|bundle| bundle.has_files_of(&new));
 
         // Everything that can be refused comes first.
         let settings = self.tooling.settings(&new, &self.extras).context("nothing was changed")?;
@@ -37,7 +42,7 @@ impl HostOperator {
                 false => Origin::Loaded(Arc::clone(&door.slot.active().source)),
             };
             let (policy, version) =
-                self.load_with(&new, door, origin).await.context("nothing was changed")?;
+                self.load_with(&new, &pins, door, origin).await.context("nothing was changed")?;
             policies::changes(&mut changes, door, &policy);
             swaps.push((door, version));
         }
@@ -69,7 +74,8 @@ impl HostOperator {
             .collect();
         state.by_hand.retain(|component| !moved.contains(component));
         state.manifest = new;
-        state._read = Some(read);
+        state.pins = pins;
+        state.unpacked = unpacked;
         tracing::info!(
             changes = changes.len(),
             swaps = rows.len(),

@@ -79,7 +79,7 @@ impl HostOperator {
         }
         let (mut doors, mut versions) = (Vec::new(), Vec::new());
         for door in self.serving(component)? {
-            let version = self.load(&state.manifest, door, Origin::Manifest).await?;
+            let version = self.load(&state, door, Origin::Manifest).await?;
             if version.source.identity() != door.slot.active().source.identity() {
                 doors.push(door);
                 versions.push(version);

@@ -325,6 +325,11 @@ impl Slot {
         inner.relay.changed(changes);
     }
 
+    /// How many connections have yet to do what the last change asks of them.
+    pub fn unheard(&self) -> usize {
+        self.inner().relay.unheard()
+    }
+
     /// Connections that are to move have not done so for a while: passes by whoever is in a long call.
     pub fn hurry(&self) {
         self.inner().relay.hurry();

@@ -295,14 +295,14 @@ async fn moved(swapped: &[(&OpenDoor, Arc<Swapped>)]) -> Vec<Value> {
     let end = Instant::now() + MOVES_WAIT;
     let mut rows = Vec::new();
     for (door, swapped) in swapped {
-        let (mut left, mut since) = (u64::MAX, Instant::now());
+        let (mut left, mut since) = (usize::MAX, Instant::now());
         while door.slot.active().number == swapped.version && Instant::now() < end {
-            let behind = behind(door, swapped);
-            if behind <= swapped.stayed.load(Ordering::Relaxed) {
+            let unheard = door.slot.unheard();
+            if unheard == 0 {
                 break;
             }
-            if behind < left {
-                (left, since) = (behind, Instant::now());
+            if unheard < left {
+                (left, since) = (unheard, Instant::now());
             } else if since.elapsed() > MOVES_REST {
                 since = Instant::now();
                 door.slot.hurry();

@@ -78,10 +78,14 @@ impl Relay {
         }
     }
 
-    /// Nobody has heard for a while: has one more told. Gives whether there is anybody left to tell.
-    pub(super) fn hurry(&mut self) -> bool {
+    /// Nobody has heard for a while: has one more told.
+    pub(super) fn hurry(&mut self) {
         self.tell(AT_A_TIME_MAX.min(self.told + 1));
-        !self.waiting.is_empty()
+    }
+
+    /// How many connections have yet to hear of the last change.
+    pub(super) fn unheard(&self) -> usize {
+        self.seated.values().filter(|seated| seated.heard != self.changes).count()
     }
 
     fn go_on(&mut self) {
@@ -170,14 +174,15 @@ mod tests {
         let nudges: Vec<_> = (0..3).map(|id| seat(&mut relay, id, 0)).collect();
         relay.changed(1);
         assert_eq!(told(&nudges), [0]);
-        assert!(relay.hurry());
+        relay.hurry();
         assert_eq!(told(&nudges), [1]);
         relay.heard(ConnectionId(1), 1);
-        assert!(!relay.hurry(), "the last one is told");
+        assert_eq!(relay.unheard(), 2);
+        relay.hurry();
         assert_eq!(told(&nudges), [2]);
         relay.heard(ConnectionId(0), 1);
         relay.heard(ConnectionId(2), 1);
-        assert_eq!((told(&nudges), relay.told), (vec![], 0));
+        assert_eq!((told(&nudges), relay.told, relay.unheard()), (vec![], 0, 0));
     }
 
     #[test]

@@ -140,9 +140,12 @@ pub(crate) fn start(
         ceiling: governance::ceiling(manifest, extras.governance),
         workspaces: governance::workspaces(manifest),
     };
+    let mut permissions = governance::agents(manifest, extras.governance);
+    // P-8: sessions of this surface begin without the three events.
+    permissions.pins &= manifest.doors.values().any(|door| door.component != "acp");
     let config = AgentConfig {
         prompt: prompt_sections(manifest, extras),
-        permissions: governance::agents(manifest, extras.governance),
+        permissions,
         subagent_depth_max: manifest.tools.subagent_depth_max,
         runtime_context: extras.runtime_context,
         quiet_jobs: manifest.jobs.delivery == manifest::Delivery::Quiet,

@@ -12,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acp_rows;
 mod cli;
 mod conformance;
 mod durability;

@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 use transom_connection::codec::CodecSource;
 use transom_harness::{
     agent::AgentConfig,
+    ports::Route,
     system_prompt::{PromptSection, Text},
 };
 use transom_sandbox::{Limits, Sandbox, SandboxConfig};
 use transom_sdk::Conversation;
+use transom_tools::Permissions;
 
 use crate::support::{
     client::Client,
@@ -257,6 +259,9 @@ fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn 
     };
     Box::new(Memory::start(Setup {
         place,
+        door: "sdk",
+        permissions: Permissions::default(),
+        route: Route::default(),
         source,
         base_url: model.base_url(),
         key: start.key.clone(),

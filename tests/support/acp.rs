@@ -224,7 +224,7 @@ pub fn script() -> Value {
         first("PERM2", json!([wide("printf a"), wide("printf b")])),
         then("PERM2", json!([{"text": "both done"}])),
         then("HANG", json!([{"text": "partial"}, {"delay_ms": 3_600_000}])),
-        first("SLOWTOOL", json!([bash("echo $$ > pid; sleep 300; printf late")])),
+        first("SLOWTOOL", json!([bash("exec 3> held; echo begun >&3; sleep 300; printf late")])),
         then("SLOWTOOL", json!([{"text": "never"}])),
         then("LENGTH", json!([{"text": "cut off"}, {"finish": "max-tokens"}])),
         then("FILTER", fails("CONTENT_FILTER", 200, "model stopped: content_filter")),

@@ -1,5 +1,5 @@
-//! One host in memory: the real router, loop, model provider, tools and store, and the SDK door over a pipe in
-//! memory, with the codec that a test brings.
+//! One host in memory: the real router, loop, model provider, tools and store, and a door over a pipe in memory, with
+//! the codec that a test brings.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use tokio::{
 use transom_connection::codec::CodecSource;
 use transom_harness::{
     agent::AgentConfig,
-    ports::{Models, Store, Tools},
+    ports::{Models, Route, Store, Tools},
 };
 use transom_io::{Core, Ended, Host, OpenDoor, PeerFacts, Ports, serve};
 use transom_model::{
@@ -27,7 +27,7 @@ use transom_model::{
 };
 use transom_router::{HostFacts, Reach, Router};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{JobLimits, Options, Registry};
+use transom_tools::{JobLimits, Options, Permissions, Registry};
 
 use super::{
     place::{Place, text},
@@ -37,6 +37,10 @@ use super::{
 /// What one host in memory is made of.
 pub struct Setup<'a> {
     pub place: &'a Place,
+    /// The built-in door.
+    pub door: &'static str,
+    /// What is looked at before a call.
+    pub permissions: Permissions,
     pub source: Arc<dyn CodecSource>,
     pub base_url: String,
     pub key: Option<String>,
@@ -46,6 +50,8 @@ pub struct Setup<'a> {
     pub effort: Option<&'a str>,
     pub shell_timeout_ms: u64,
     pub agents: AgentConfig,
+    /// Where a session names none.
+    pub route: Route,
 }
 
 /// A running host with one client, who holds this.
@@ -97,6 +103,7 @@ impl Memory {
         options.jobs = has_jobs.then(JobLimits::default);
         options.shell_timeout_ms = setup.shell_timeout_ms;
         options.job_sink = Some(host.jobs());
+        options.permissions = setup.permissions;
         options.subagents = Some(Arc::new(host.clone()));
         let ports = Ports {
             door_models: HashMap::new(),
@@ -109,17 +116,17 @@ impl Memory {
         let facts = HostFacts {
             version: "0".into(),
             directory: Arc::clone(&directory),
-            doors: vec!["sdk".to_owned()],
-            route: transom_harness::ports::Route::default(),
+            doors: vec![setup.door.to_owned()],
+            route: setup.route,
             sessions_max: 10_000,
             ..HostFacts::default()
         };
         let router = Router::new(facts, setup.agents, [7; 32]);
         runtime.spawn(Core::new(host.clone(), inbox, router, ports).run());
 
-        let built_in = transom_doors::find("sdk").expect("the sdk door is built in");
+        let built_in = transom_doors::find(setup.door).expect("the door is built in");
         let door = OpenDoor {
-            name: "sdk".into(),
+            name: setup.door.into(),
             source: setup.source,
             policy: Arc::new(built_in.policy().expect("its policy")),
             framing: built_in.framing,

@@ -1,7 +1,14 @@
 //! Rows 28 to 33 and 40: cancelling, and what it leaves alone.
 
-use std::{fs, path::Path, thread, time::Duration};
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader},
+    path::Path,
+    sync::mpsc,
+    thread,
+};
 
+use nix::{sys::stat::Mode, unistd::mkfifo};
 use serde_json::json;
 
 use crate::support::{
@@ -44,9 +51,10 @@ fn row_30_a_prompt_right_behind_a_cancel_runs() {
     for mark in ["HANG", "SLOWTOOL"] {
         let mut stage = Stage::with("[permissions]\npreset = \"danger-full-access\"\n");
         let session = stage.session();
+        let held = Held::new(&stage.place.cwd);
         stage.client.prompt("a", &session, &format!("[[{mark}]]"));
         if mark == "SLOWTOOL" {
-            shell_of(&stage.place.cwd);
+            held.begun();
         }
         let cancel =
             json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}});
@@ -82,28 +90,34 @@ fn row_32_a_cancel_with_an_id_is_no_method() {
     assert_eq!(error(&answer), "-32601 \"Method not found\": session/cancel");
 }
 
-/// The shell that a slow tool runs in, once it runs.
-pub(super) fn shell_of(cwd: &Path) -> String {
-    let pid = cwd.join("pid");
-    let mut waited = Duration::ZERO;
-    loop {
-        match fs::read_to_string(&pid) {
-            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-            _ => {}
-        }
-        assert!(waited < PATIENCE, "the tool does not begin");
-        thread::sleep(Duration::from_millis(10));
-        waited += Duration::from_millis(10);
-    }
-}
+/// A pipe with a name that the slow tool holds open as long as it, or anything that it began, is there.
+pub(super) struct Held(mpsc::Receiver<()>);
 
-/// Waits until a process is gone.
-pub(super) fn gone(pid: &str) {
-    let mut waited = Duration::ZERO;
-    while Path::new("/proc").join(pid).exists() {
-        assert!(waited < PATIENCE, "the process {pid} is still there");
-        thread::sleep(Duration::from_millis(10));
-        waited += Duration::from_millis(10);
+impl Held {
+    /// To be made before the tool is called.
+    pub(super) fn new(cwd: &Path) -> Held {
+        let path = cwd.join("held");
+        mkfifo(&path, Mode::S_IRWXU).expect("a fifo");
+        let (told, tells) = mpsc::sync_channel(2);
+        thread::spawn(move || {
+            // Opens once somebody opens it for writing, and ends with the last who has it.
+            let mut lines = BufReader::new(File::open(&path).expect("the fifo")).lines();
+            if lines.next().is_some_and(|line| line.is_ok()) && told.send(()).is_ok() {
+                while lines.next().is_some() {}
+                let _ = told.send(());
+            }
+        });
+        Held(tells)
+    }
+
+    /// Waits until the tool runs.
+    pub(super) fn begun(&self) {
+        self.0.recv_timeout(PATIENCE).expect("the tool begins");
+    }
+
+    /// Waits until nothing of the tool is left.
+    pub(super) fn gone(&self) {
+        self.0.recv_timeout(PATIENCE).expect("the tool ends with all that it began");
     }
 }
 
@@ -111,11 +125,12 @@ pub(super) fn gone(pid: &str) {
 fn row_33_a_cancelled_tool_is_gone_with_its_tree() {
     let mut stage = Stage::with("[permissions]\npreset = \"danger-full-access\"\n");
     let session = stage.session();
+    let held = Held::new(&stage.place.cwd);
     stage.client.prompt("p", &session, "[[SLOWTOOL]]");
-    let pid = shell_of(&stage.place.cwd);
+    held.begun();
     stage.client.cancel(&session);
     assert_eq!(stop(&stage.client.next()), "cancelled");
-    gone(&pid);
+    held.gone();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::cancel::{gone, shell_of};
+use super::cancel::Held;
 use crate::support::{
     acp::{Stage, error, stop},
     wire::{Signal, Wire as _},
@@ -21,11 +21,12 @@ fn row_45_the_end_of_input_cancels_what_is_in_flight() {
 fn row_45_no_process_of_a_tool_is_left() {
     let mut stage = Stage::with("[permissions]\npreset = \"danger-full-access\"\n");
     let session = stage.session();
+    let held = Held::new(&stage.place.cwd);
     stage.client.prompt("p", &session, "[[SLOWTOOL]]");
-    let pid = shell_of(&stage.place.cwd);
+    held.begun();
     let (rest, code) = stage.client.end();
     assert_eq!((rest.len(), stop(&rest[0]), code), (1, "cancelled", 0));
-    gone(&pid);
+    held.gone();
 }
 
 #[test]

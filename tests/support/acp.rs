@@ -210,7 +210,7 @@ pub fn script() -> Value {
     let first = |mark: &str, answer: Value| json!({"when": {"contains": format!("[[{mark}]]"), "step": 1}, "answer": answer});
     let then = |mark: &str, answer: Value| json!({"when": {"contains": format!("[[{mark}]]")}, "answer": answer});
     let fails = |code: &str, status: u16, message: &str| json!([{"text": "half"}, {"error": {"code": code, "message": message, "status": status}}]);
-    json!({"rules": [
+    json!({"images": true, "rules": [
         {"when": {"notice": "finished"}, "answer": [{"text": "background noted"}]},
         then("UNICODE", json!([{"text": "héllo 世界 🎉\nline2"}])),
         then("REASON", json!([{"reasoning": "secret thought"}, {"text": "visible answer"}])),

@@ -13,7 +13,7 @@ use transom_guest::{
 };
 
 use crate::{
-    content,
+    content::{self, Images},
     message::{Incoming, Notification, Request, Response, classify},
     options::Options,
     params,
@@ -100,9 +100,7 @@ impl Conversation {
 
     fn request(&mut self, out: &mut Outputs, request: &Request<'_>) {
         let served = match &*request.method {
-            "initialize" => params::initialize(request.params)
-                .map(|()| Some(translate::agent(&self.options)))
-                .map_err(|issues| Refusal::schema(&issues)),
+            "initialize" => self.initialize(out, request),
             "authenticate" => params::authenticate(request.params)
                 .map(|()| Some("{}".to_owned()))
                 .map_err(|issues| Refusal::schema(&issues)),
@@ -118,6 +116,35 @@ impl Conversation {
                 out.unit(translate::error(&request.id, &refusal));
             }
         }
+    }
+
+    /// A constant, but for images, which are the model's to take.
+    fn initialize(
+        &mut self,
+        out: &mut Outputs,
+        request: &Request<'_>,
+    ) -> Result<Option<String>, Refusal> {
+        params::initialize(request.params).map_err(|issues| Refusal::schema(&issues))?;
+        if !self.options.images {
+            return Ok(Some(translate::agent(&self.options, false)));
+        }
+        if self.unsettled() >= OPENING_MAX {
+            return Err(Refusal::unexpected("this connection has all the requests that it may"));
+        }
+        let pending = Pending::Check { request: request.id.clone() };
+        self.ask(out, "models/check", None, translate::route(&self.options), Some(pending));
+        Ok(None)
+    }
+
+    /// Requests that are owed an answer and belong to no session yet.
+    fn unsettled(&self) -> usize {
+        let of_none =
+            |pending: &&Pending| matches!(pending, Pending::Open { .. } | Pending::Check { .. });
+        let waiting = match &self.memory.subscription {
+            Subscription::Asked(waiting) => waiting.len(),
+            Subscription::None | Subscription::Made => 0,
+        };
+        self.memory.pending.values().filter(of_none).count() + waiting
     }
 
     /// A method that is a request's is neither run nor answered, and unknown ones are ignored.
@@ -165,12 +192,7 @@ impl Conversation {
         if wanted.servers {
             return Err(Refusal::params("mcpServers is not supported"));
         }
-        let opening = self.memory.pending.values().filter(|p| matches!(p, Pending::Open { .. }));
-        let waiting = match &self.memory.subscription {
-            Subscription::Asked(waiting) => waiting.len(),
-            Subscription::None | Subscription::Made => 0,
-        };
-        let opening = opening.count() + waiting;
+        let opening = self.unsettled();
         if opening >= OPENING_MAX || self.memory.sessions.len() + opening >= SESSIONS_MAX {
             return Err(Refusal::unexpected("this connection has all the sessions that it may"));
         }
@@ -206,13 +228,18 @@ impl Conversation {
         if session.slot.is_some() {
             return Err(Refusal::new(translate::INVALID_PARAMS, translate::IN_FLIGHT));
         }
-        let words = content::flatten(&prompt.blocks).map_err(Refusal::params)?;
+        let images = match (self.options.images, self.memory.images) {
+            (false, _) => Images::Refused,
+            (true, false) => Images::Unsaid,
+            (true, true) => Images::Advertised,
+        };
+        let content = content::content(&prompt.blocks, images).map_err(Refusal::params)?;
         if session.removed {
             return Err(Refusal::new(INTERNAL_ERROR, translate::NOT_QUEUED_DISPOSED));
         }
         session.slot = Some(Slot::new(request.id.clone(), number));
         let pending = Pending::Prompt { session: (&*prompt.session).into() };
-        let body = translate::prompt(&words);
+        let body = translate::prompt(&content);
         self.ask(out, "session/prompt", Some(&prompt.session), body, Some(pending));
         Ok(())
     }
@@ -432,6 +459,11 @@ impl Conversation {
             (Some(Pending::Rest { session, prompt }), answer) => {
                 self.rests(out, &session, prompt, answer);
             }
+            (Some(Pending::Check { request }), answer) => {
+                self.memory.images = answer.is_ok_and(translate::takes_images);
+                let agent = translate::agent(&self.options, self.memory.images);
+                out.unit(translate::result(&request, &agent));
+            }
             (None, Ok(_)) => {}
             // What was over before it could be stopped is no failure of anybody.
             (None, Err(failure)) => out.note("frame-refused", failure),
@@ -483,6 +515,9 @@ impl Conversation {
             Err(failure) => translate::failure(failure),
         };
         let refusal = match &*code {
+            "attachment-error" => {
+                translate::image_refusal(answer.err().unwrap_or_default(), &message)
+            }
             "session-disposed" => Refusal::new(INTERNAL_ERROR, translate::NOT_QUEUED_DISPOSED),
             _ => {
                 let message = format!("Internal error: prompt was not queued: {message}");
@@ -525,13 +560,23 @@ impl Conversation {
                 Subscription::Asked(waiting) => waiting,
                 Subscription::None | Subscription::Made => Vec::new(),
             };
-            let opening = memory.pending.into_values().filter_map(|pending| match pending {
-                Pending::Open { request } => request,
-                Pending::Subscribe | Pending::Prompt { .. } | Pending::Rest { .. } => None,
-            });
             let refusal = Refusal::new(INTERNAL_ERROR, translate::CLOSED_DURING_NEW);
-            for request in opening.chain(waiting.into_iter().map(|wanted| wanted.request)) {
-                out.unit(translate::error(&request, &refusal));
+            let refused = |request: &RequestId| translate::error(request, &refusal);
+            for pending in memory.pending.into_values() {
+                match pending {
+                    Pending::Open { request: Some(request) } => out.unit(refused(&request)),
+                    Pending::Check { request } => {
+                        let agent = translate::agent(&self.options, false);
+                        out.unit(translate::result(&request, &agent));
+                    }
+                    Pending::Open { request: None }
+                    | Pending::Subscribe
+                    | Pending::Prompt { .. }
+                    | Pending::Rest { .. } => {}
+                }
+            }
+            for wanted in waiting {
+                out.unit(refused(&wanted.request));
             }
             // In the order in which they were prompted.
             let slots = memory.sessions.into_values().filter_map(|session| session.slot);

@@ -11,7 +11,7 @@ use transom_guest::{
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Every option.
-const NAMES: [&str; 5] = ["agentName", "agentVersion", "model", "provider", "surface"];
+const NAMES: [&str; 6] = ["agentName", "agentVersion", "images", "model", "provider", "surface"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -22,6 +22,8 @@ pub(crate) struct Options {
     /// The route of every session; the host's own default where absent.
     pub(crate) provider: Option<String>,
     pub(crate) model: Option<String>,
+    /// Prompts may hold images where the model takes them (decision 39).
+    pub(crate) images: bool,
 }
 
 impl Options {
@@ -36,6 +38,7 @@ impl Options {
             agent_version: env!("CARGO_PKG_VERSION").to_owned(),
             provider: None,
             model: None,
+            images: false,
         };
         let text = trim(&setup.options);
         if text.is_empty() || text == "null" {
@@ -72,6 +75,13 @@ impl Options {
             "agentVersion" => self.agent_version = words()?,
             "provider" => self.provider = Some(words()?),
             "model" => self.model = Some(words()?),
+            "images" => {
+                self.images = match value {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err(format!("option images is {value}; it must be true or false")),
+                };
+            }
             "surface" if string(Some(value)).as_deref() == Some("automation") => {}
             "surface" => {
                 return Err(format!(

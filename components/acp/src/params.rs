@@ -279,9 +279,9 @@ fn block<'a>(issues: &mut Issues, index: &str, value: &'a str) -> Option<Block<'
             Block::Link { name, uri: text(issues, &below("uri"), uri) }
         }
         Some(media @ ("image" | "audio")) => {
-            text(issues, &below("data"), data);
-            text(issues, &below("mimeType"), mime);
-            if media == "image" { Block::Image } else { Block::Audio }
+            let data = text(issues, &below("data"), data);
+            let media_type = text(issues, &below("mimeType"), mime);
+            if media == "image" { Block::Image { data, media_type } } else { Block::Audio }
         }
         Some("resource") => {
             let inner = resource.and_then(|inner| members(inner, ["uri", "text", "blob"]));

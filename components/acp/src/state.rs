@@ -19,6 +19,8 @@ pub(crate) const STATE_FORMAT: u32 = 1;
 pub(crate) struct Memory {
     /// The last output was put out, and nothing is read any more.
     pub(crate) closed: bool,
+    /// The last `initialize` has said that images may be sent.
+    pub(crate) images: bool,
     pub(crate) subscription: Subscription,
     /// What `session/new` has given out, by id.
     pub(crate) sessions: BTreeMap<Box<str>, Session>,
@@ -71,6 +73,8 @@ pub(crate) enum Pending {
     Prompt { session: Box<str> },
     /// `session/describe`, to learn whether the agent stays at rest over the prompt of this number.
     Rest { session: Box<str>, prompt: u64 },
+    /// `models/check`, for an `initialize`.
+    Check { request: RequestId },
 }
 
 /// What the client was asked.
@@ -85,6 +89,7 @@ impl Memory {
     pub(crate) fn new() -> Memory {
         Memory {
             closed: false,
+            images: false,
             subscription: Subscription::None,
             sessions: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -97,6 +102,7 @@ impl Memory {
     pub(crate) fn pack(&self) -> Vec<u8> {
         let mut out = Packer::default();
         out.truth(self.closed);
+        out.truth(self.images);
         match &self.subscription {
             Subscription::None => out.number(0),
             Subscription::Asked(waiting) => {
@@ -130,6 +136,10 @@ impl Memory {
                     out.number(3);
                     out.text(session);
                     out.number(*prompt);
+                }
+                Pending::Check { request } => {
+                    out.number(4);
+                    out.text(&request.0);
                 }
             }
         });
@@ -221,6 +231,7 @@ fn stop(out: &mut Packer, stop: Stop) {
 fn memory(reader: &mut Unpacker<'_>) -> Option<Memory> {
     Some(Memory {
         closed: reader.truth()?,
+        images: reader.truth()?,
         subscription: match reader.number()? {
             0 => Subscription::None,
             1 => Subscription::Asked(reader.list(|reader| {
@@ -263,6 +274,7 @@ fn read_pending(reader: &mut Unpacker<'_>) -> Option<Pending> {
         1 => Pending::Open { request: reader.option(request)? },
         2 => Pending::Prompt { session: reader.text()?.into() },
         3 => Pending::Rest { session: reader.text()?.into(), prompt: reader.number()? },
+        4 => Pending::Check { request: request(reader)? },
         _ => return None,
     })
 }

@@ -4,6 +4,7 @@
 mod cancel;
 mod ending;
 mod handshake;
+mod images;
 mod permissions;
 mod prompts;
 mod reading;

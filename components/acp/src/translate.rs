@@ -141,14 +141,14 @@ pub(crate) fn long_id() -> String {
 }
 
 /// The result of `initialize`: a constant of the deployment (A-28).
-pub(crate) fn agent(options: &Options) -> String {
+pub(crate) fn agent(options: &Options, images: bool) -> String {
     let mut agent = String::from("{\"protocolVersion\":1,\"agentInfo\":{\"name\":");
     push_text(&mut agent, &options.agent_name);
     agent.push_str(",\"version\":");
     push_text(&mut agent, &options.agent_version);
-    agent.push_str(
-        "},\"agentCapabilities\":{\"promptCapabilities\":{\"image\":false,\"audio\":false,\"embeddedContext\":false}},\"authMethods\":[]}",
-    );
+    agent.push_str("},\"agentCapabilities\":{\"promptCapabilities\":{\"image\":");
+    agent.push_str(if images { "true" } else { "false" });
+    agent.push_str(",\"audio\":false,\"embeddedContext\":false}},\"authMethods\":[]}");
     agent
 }
 
@@ -168,27 +168,47 @@ pub(crate) fn outcome(id: &RequestId, outcome: &Outcome) -> String {
 pub(crate) fn open(cwd: &str, options: &Options) -> String {
     let mut body = String::from(r#"{"want":"new","mint":"uuid","owner":"connection","cwd":"#);
     push_text(&mut body, cwd);
-    let route = [("provider", &options.provider), ("model", &options.model)];
-    let named = route.iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-    for (at, (name, value)) in named.enumerate() {
-        body.push_str(if at == 0 { ",\"route\":{\"" } else { ",\"" });
-        body.push_str(name);
-        body.push_str("\":");
-        push_text(&mut body, value);
-    }
     if options.provider.is_some() || options.model.is_some() {
-        body.push('}');
+        body.push_str(",\"route\":");
+        body.push_str(&route(options));
     }
     body.push('}');
     body
 }
 
-/// Body of `session/prompt`: one message of one text (A-44, A-46).
-pub(crate) fn prompt(words: &str) -> String {
-    let mut body = String::from("{\"content\":[{\"type\":\"text\",\"text\":");
-    push_text(&mut body, words);
-    body.push_str("}]}");
-    body
+/// What the operator says of the route, as JSON text; also the body of `models/check`.
+pub(crate) fn route(options: &Options) -> String {
+    let mut route = String::from("{");
+    for (name, value) in [("provider", &options.provider), ("model", &options.model)] {
+        let Some(value) = value else { continue };
+        route.push_str(if route.len() > 1 { ",\"" } else { "\"" });
+        route.push_str(name);
+        route.push_str("\":");
+        push_text(&mut route, value);
+    }
+    route.push('}');
+    route
+}
+
+/// Body of `session/prompt`: one message (A-44).
+pub(crate) fn prompt(content: &str) -> String {
+    concat(&["{\"content\":", content, "}"])
+}
+
+/// Whether the reply to `models/check` says that the model takes images.
+pub(crate) fn takes_images(reply: &str) -> bool {
+    members(reply, ["images"]).is_some_and(|[images]| images == Some("true"))
+}
+
+/// Why images are not kept: the words of A-128, else those of the host.
+pub(crate) fn image_refusal(failure: &str, message: &str) -> Refusal {
+    let details = members(failure, ["details"]).and_then(|[details]| details);
+    let reason = details.and_then(|details| text_of(details, "reason"));
+    Refusal::params(match reason.as_deref() {
+        Some("INVALID_IMAGE") => "Unsupported or malformed image data.",
+        Some("IMAGE_TYPE_MISMATCH") => "Declared image type does not match its bytes.",
+        Some(_) | None => message,
+    })
 }
 
 /// The result of `session/new` (A-37).
@@ -287,13 +307,13 @@ pub(crate) fn updates(session: &str, data: &str, prompt_turn: Option<u64>) -> Ve
 
 /// What a block shows, as JSON text.
 fn visible(block: &str) -> Option<Cow<'_, str>> {
-    let [kind, text, attachment] = members(block, ["type", "text", "attachmentId"])?;
+    let [kind, text, attachment] = members(block, ["type", "text", "attachment"])?;
     match string(kind).as_deref()? {
         // Strings of the log are the host's own: they are passed on as they stand.
         "text" => text.filter(|text| *text != "\"\"").map(Cow::Borrowed),
         "image" => {
             let mut shown = String::new();
-            let id = string(attachment)?;
+            let id = text_of(attachment?, "attachmentId")?;
             push_text(&mut shown, &concat(&["[image attachment ", &id, "]"]));
             Some(Cow::Owned(shown))
         }
@@ -405,6 +425,7 @@ pub(crate) fn manifest() -> Manifest {
         "ask/answer",
         "ask/settle",
         "events/subscribe",
+        "models/check",
         "session/cancel",
         "session/close",
         "session/describe",

@@ -85,7 +85,7 @@ fn a_door_may_send_what_its_protocol_needs_and_nothing_else() {
         check("acp", frame, true);
     }
     for frame in
-        ["host/shutdown", "session/list", "session/read", "session/directory", "models/check"]
+        ["host/shutdown", "session/list", "session/read", "session/directory", "models/list"]
     {
         check("acp", frame, false);
     }

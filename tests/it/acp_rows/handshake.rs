@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::acp::{Stage, error};
+use crate::support::acp::{Stage, chunks, error, stop};
 
 fn agent() -> Value {
     json!({
@@ -80,4 +80,26 @@ fn row_13_unknown_methods_are_named() {
         assert_eq!(error(&answer), format!("-32601 \"Method not found\": {method}"));
         assert_eq!(answer["error"]["data"], json!({"method": method}));
     }
+}
+
+/// A picture of one pixel.
+const PICTURE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+#[test]
+fn decision_39_images_are_an_option() {
+    // That they are refused without it although the model would take them, rows 1 and 23 show.
+    let mut stage = Stage::with("[door.acp.options]\nimages = true\n");
+    let session = stage.session();
+    let picture = json!({"type": "image", "data": PICTURE, "mimeType": "image/png"});
+    let looked = json!({"sessionId": session, "prompt": [{"type": "text", "text": "[[PLAIN]] look"}, picture]});
+    let early = stage.client.call("a", "session/prompt", looked.clone());
+    let unsaid =
+        "-32602 Invalid params: inline image prompts were not advertised by this connection";
+    assert_eq!(error(&early), unsaid);
+    let answer = stage.client.call("i", "initialize", json!({"protocolVersion": 1}));
+    let capabilities = &answer["result"]["agentCapabilities"]["promptCapabilities"];
+    assert_eq!(*capabilities, json!({"image": true, "audio": false, "embeddedContext": false}));
+    stage.client.ask("b", "session/prompt", looked);
+    let (updates, answer) = stage.client.until("b");
+    assert_eq!((chunks(&updates), stop(&answer)), (vec!["hello there".to_owned()], "end_turn"));
 }

@@ -181,7 +181,7 @@ fn row_14_row_17_committed_texts_are_shown_one_for_each_block() {
             message(
                 1,
                 "a2",
-                r#"[{"type":"text","text":""},{"type":"text","text":"b1"},{"type":"text","text":"b2"},{"type":"image","attachmentId":"sha256:ab"}]"#,
+                r#"[{"type":"text","text":""},{"type":"text","text":"b1"},{"type":"text","text":"b2"},{"type":"image","attachment":{"attachmentId":"sha256:ab","mediaType":"image/png"}}]"#,
             ),
             message(1, "a3", r#"[{"type":"reasoning","text":"only"}]"#),
             turn_ends(1, r#"{"kind":"completed"}"#),

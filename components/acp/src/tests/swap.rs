@@ -40,6 +40,7 @@ fn everything(subscription: Subscription) -> Memory {
         Permission { session: "a".into(), ask: "q".into(), approval: "approval".into() };
     Memory {
         closed: false,
+        images: true,
         subscription,
         sessions: sessions.into_iter().map(|(id, session)| (id.into(), session)).collect(),
         pending: [
@@ -47,6 +48,7 @@ fn everything(subscription: Subscription) -> Memory {
             (2, Pending::Open { request: Some(request("1.5")) }),
             (128, Pending::Open { request: None }),
             (16_384, Pending::Prompt { session: "a".into() }),
+            (20_000, Pending::Check { request: request("\"i\"") }),
             (u64::MAX, Pending::Rest { session: "a".into(), prompt: 16_384 }),
         ]
         .into(),

@@ -2,6 +2,7 @@
 //! with the codec suspended and resumed between every two inputs.
 
 mod cancel;
+mod dice;
 mod ending;
 mod handshake;
 mod images;

@@ -3,8 +3,11 @@
 use serde_json::{Value, json};
 
 use crate::support::{
-    acp::{Stage, error},
-    place::text,
+    acp::{Acp, Stage, chunks, error, prompt, script, stop},
+    place::{Place, text},
+    process::Launch,
+    socket::Socket,
+    wire::Wire as _,
 };
 
 fn refused(params: Value) -> String {
@@ -87,4 +90,41 @@ fn row_12_a_missing_directory_is_no_obstacle() {
     let missing = stage.place.cwd.join("missing");
     let session = stage.client.session(text(&missing));
     assert_eq!(stage.client.turn(&session, "[[PLAIN]]").1["result"]["stopReason"], "end_turn");
+}
+
+#[test]
+fn a_56_a_87_clients_of_one_process_have_nothing_of_each_other() {
+    let place = Place::new();
+    let socket = place.root().join("acp.sock");
+    let manifest = format!(
+        "[door.acp]\ncomponent = \"acp\"\ncarrier = \"unix\"\nlisten = \"{}\"\n\n[model]\nprovider = \"scripted\"\n",
+        text(&socket)
+    );
+    let manifest = place.file("transom.toml", manifest);
+    let script = place.file("script.json", script().to_string());
+    let mut process = Launch::new(["run", "--manifest", text(&manifest)])
+        .arg("--model-script")
+        .arg(&script)
+        .directory(&place.cwd)
+        .env("HOME", &place.home)
+        .start();
+    while !process.line().expect("the host starts").starts_with("ready") {}
+
+    let [mut one, mut two] = [(); 2].map(|()| Acp::new(Socket::connect(&socket)));
+    let sessions = [one.session(text(&place.cwd)), two.session(text(&place.cwd))];
+    let foreign = two.call("x", "session/prompt", prompt(&sessions[0], "[[PLAIN]]"));
+    let unknown = format!("-32602 Invalid params: unknown session: {}", sessions[0]);
+    assert_eq!(error(&foreign), unknown);
+    // A cancel of another's session is one of an unknown session, and the end of a connection ends its own.
+    one.prompt("p", &sessions[0], "[[HANG]]");
+    two.cancel(&sessions[0]);
+    assert_eq!(stop(&two.turn(&sessions[1], "[[PLAIN]]").1), "end_turn");
+    two.wire.close_input();
+    assert!(two.frame().is_none());
+    let busy = one.call("q", "session/prompt", prompt(&sessions[0], "x"));
+    assert!(error(&busy).ends_with("already in flight for this session"), "{busy}");
+    one.cancel(&sessions[0]);
+    assert_eq!(stop(&one.until("p").1), "cancelled");
+    let (updates, _) = one.turn(&sessions[0], "[[PLAIN]]");
+    assert_eq!(chunks(&updates), ["hello there"]);
 }

@@ -12,6 +12,8 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acp_rows;
+mod acp_vectors;
 mod cli;
 mod conformance;
 mod durability;

@@ -16,11 +16,13 @@ use transom_connection::codec::CodecSource;
 use transom_harness::{
     agent::AgentConfig,
     image::ImageLimits,
+    ports::Route,
     system_prompt::{PromptSection, Text},
 };
 use transom_router::{Images, Unseen};
 use transom_sandbox::{Limits, Sandbox, SandboxConfig};
 use transom_sdk::Conversation;
+use transom_tools::Permissions;
 
 use crate::support::{
     client::Client,
@@ -262,6 +264,9 @@ fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn 
     };
     Box::new(Memory::start(Setup {
         place,
+        door: "sdk",
+        permissions: Permissions::default(),
+        route: Route::default(),
         source,
         base_url: model.base_url(),
         key: start.key.clone(),

@@ -1,5 +1,5 @@
-//! One host in memory: the real router, loop, model provider, tools and store, and the SDK door over a pipe in
-//! memory, with the codec that a test brings.
+//! One host in memory: the real router, loop, model provider, tools and store, and a door over a pipe in memory, with
+//! the codec that a test brings.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ use tokio::{
 use transom_connection::codec::CodecSource;
 use transom_harness::{
     agent::AgentConfig,
-    ports::{Models, Store, Tools},
+    ports::{Models, Route, Store, Tools},
 };
 use transom_io::{
     Core, Ended, Host, OpenDoor, PeerFacts, Ports, serve,
@@ -30,7 +30,7 @@ use transom_model::{
 };
 use transom_router::{HostFacts, Images, Reach, Router};
 use transom_store::{Durability, SqliteStore};
-use transom_tools::{JobLimits, Options, Providers as Subagents, Registry};
+use transom_tools::{JobLimits, Options, Permissions, Providers as Subagents, Registry};
 
 use super::{
     place::{Place, text},
@@ -40,6 +40,10 @@ use super::{
 /// What one host in memory is made of.
 pub struct Setup<'a> {
     pub place: &'a Place,
+    /// The built-in door.
+    pub door: &'static str,
+    /// What is looked at before a call.
+    pub permissions: Permissions,
     pub source: Arc<dyn CodecSource>,
     pub base_url: String,
     pub key: Option<String>,
@@ -51,6 +55,8 @@ pub struct Setup<'a> {
     /// What becomes of images in prompts.
     pub images: Images,
     pub agents: AgentConfig,
+    /// Where a session names none.
+    pub route: Route,
 }
 
 /// A running host with one client, who holds this.
@@ -102,6 +108,7 @@ impl Memory {
         options.jobs = has_jobs.then(JobLimits::default);
         options.shell_timeout_ms = setup.shell_timeout_ms;
         options.job_sink = Some(host.jobs());
+        options.permissions = setup.permissions;
         options.subagents = Some(Subagents::in_process(Arc::new(host.clone())));
         let ports = Ports {
             door_models: HashMap::new(),
@@ -114,8 +121,8 @@ impl Memory {
         let facts = HostFacts {
             version: "0".into(),
             directory: Arc::clone(&directory),
-            doors: vec!["sdk".to_owned()],
-            route: transom_harness::ports::Route::default(),
+            doors: vec![setup.door.to_owned()],
+            route: setup.route,
             sessions_max: 10_000,
             images: setup.images,
             ..HostFacts::default()
@@ -123,13 +130,20 @@ impl Memory {
         let router = Router::new(facts, setup.agents, [7; 32]);
         runtime.spawn(Core::new(host.clone(), inbox, router, ports).run());
 
-        let built_in = transom_doors::find("sdk").expect("the sdk door is built in");
+        let built_in = transom_doors::find(setup.door).expect("the door is built in");
         let policy = Arc::new(built_in.policy().expect("its policy"));
         let options = built_in.options.into();
         let door = OpenDoor {
             redactor: Arc::default(),
-            name: "sdk".into(),
-            slot: Slot::new("sdk", "sdk", setup.source, options, policy, Upkeep::default()),
+            name: setup.door.into(),
+            slot: Slot::new(
+                setup.door,
+                setup.door,
+                setup.source,
+                options,
+                policy,
+                Upkeep::default(),
+            ),
             framing: built_in.framing,
             reach: Reach::Owned,
             answers: built_in.answers,

@@ -1,5 +1,6 @@
 //! What tests of several kinds share. Each file stands alone, so that a crate can take one by path.
 
+pub(crate) mod acp;
 pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod control;
@@ -11,6 +12,7 @@ pub(crate) mod native;
 pub(crate) mod place;
 pub(crate) mod play;
 pub(crate) mod process;
+pub(crate) mod recording;
 pub(crate) mod restless;
 pub(crate) mod signer;
 pub(crate) mod socket;

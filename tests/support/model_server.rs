@@ -45,7 +45,11 @@ struct Shared {
     seen: Mutex<Seen>,
     changed: Condvar,
     replies: Mutex<HashMap<String, Reply>>,
+    answers: Mutex<Option<Answers>>,
 }
+
+/// Replies to requests by what they hold.
+type Answers = Box<dyn Fn(&Recorded) -> Reply + Send>;
 
 #[derive(Default)]
 struct Seen {
@@ -204,6 +208,11 @@ impl ModelServer {
         self.shared.replies.lock().unwrap().insert(word.to_owned(), reply);
     }
 
+    /// Answers every request like this, instead of looking for `PROMPT:`.
+    pub fn answer(&self, answers: impl Fn(&Recorded) -> Reply + Send + 'static) {
+        *self.shared.answers.lock().unwrap() = Some(Box::new(answers));
+    }
+
     /// Every request so far.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.seen().requests.clone()
@@ -257,6 +266,9 @@ impl Shared {
     fn reply(&self, request: &Recorded) -> Reply {
         if (request.method.as_str(), request.path.as_str()) != ("POST", "/chat/completions") {
             return Reply::refusal(404, &json!({"error": {"message": "mock has no such path"}}));
+        }
+        if let Some(answers) = &*self.answers.lock().unwrap() {
+            return answers(request);
         }
         let Some(scene) = Scene::read(&request.body) else {
             return said(&["plain ", "answer"], "stop");

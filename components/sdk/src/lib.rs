@@ -2,7 +2,6 @@
 //! Pure computation; carriers, sessions and the loop are the host's. `README.md` says what is spoken and refused.
 
 mod conversation;
-mod json;
 mod message;
 mod options;
 mod state;
@@ -12,5 +11,7 @@ mod translate;
 mod tests;
 
 pub use crate::conversation::Conversation;
+
+use transom_guest::json;
 
 transom_guest::export!(Conversation);

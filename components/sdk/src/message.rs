@@ -3,7 +3,10 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Reader, Text, push_text};
+pub(crate) use transom_guest::jsonrpc::{RequestId, string, text, trim};
+use transom_guest::jsonrpc::{is_number, is_string};
+
+use crate::json::{Reader, Text};
 
 /// A line, as its `id` and `method` classify it (S-12).
 pub(crate) enum Incoming<'a> {
@@ -73,10 +76,6 @@ impl Method {
     }
 }
 
-/// A request's id as JSON text, exactly as it is echoed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RequestId(pub(crate) Box<str>);
-
 /// Reads one line. White space around it is that of ECMAScript (S-5); a blank line is ignored (S-6).
 pub(crate) fn classify(line: &str) -> Incoming<'_> {
     let mut reader = Reader::new(trim(line));
@@ -133,16 +132,7 @@ impl<'a> Request<'a> {
     }
 
     pub(crate) fn id(&self) -> RequestId {
-        RequestId(match Text::of(self.id) {
-            // Without an escape it already is as it would be printed.
-            Some(_) if !self.id.as_bytes().contains(&b'\\') => self.id.into(),
-            Some(text) => {
-                let mut printed = String::with_capacity(self.id.len());
-                push_text(&mut printed, &text.decode());
-                printed.into()
-            }
-            None => number_text(self.id).into(),
-        })
+        RequestId::of(self.id)
     }
 }
 
@@ -201,73 +191,4 @@ impl<'a> Blocks<'a> {
         })?;
         Some(Blocks { raw, well_formed })
     }
-}
-
-/// Removes what ECMAScript calls white space from both ends (S-5).
-pub(crate) fn trim(line: &str) -> &str {
-    line.trim_matches(|character| {
-        matches!(
-            character,
-            '\t' | '\n'
-                | '\u{b}'
-                | '\u{c}'
-                | '\r'
-                | ' '
-                | '\u{a0}'
-                | '\u{feff}'
-                | '\u{1680}'
-                | '\u{2000}'
-                ..='\u{200a}' | '\u{2028}' | '\u{2029}' | '\u{202f}' | '\u{205f}' | '\u{3000}'
-        )
-    })
-}
-
-/// The string that makes up the whole of a raw value.
-pub(crate) fn string(value: Option<&str>) -> Option<Cow<'_, str>> {
-    Some(Text::of(value?)?.decode())
-}
-
-fn is_string(value: &str) -> bool {
-    value.starts_with('"')
-}
-
-fn is_number(value: &str) -> bool {
-    value.starts_with(|first: char| first == '-' || first.is_ascii_digit())
-}
-
-/// A number as it is echoed (S-18): integers exactly, of whatever length; what has a fraction or an exponent as
-/// ECMAScript prints it; what is too large for that exactly as it came.
-fn number_text(number: &str) -> Cow<'_, str> {
-    if number == "-0" {
-        return Cow::Borrowed("0");
-    }
-    if !number.contains(['.', 'e', 'E']) {
-        return Cow::Borrowed(number);
-    }
-    match number.parse::<f64>() {
-        Ok(value) if value.is_finite() => Cow::Owned(ecmascript_number(value)),
-        Ok(_) | Err(_) => Cow::Borrowed(number),
-    }
-}
-
-/// `Number::toString` of ECMAScript. Rust finds the same shortest digits and only writes exponents differently.
-fn ecmascript_number(value: f64) -> String {
-    if value == 0.0 {
-        return "0".to_owned();
-    }
-    let scientific = format!("{value:e}");
-    match scientific.split_once('e') {
-        Some((digits, exponent)) => match exponent.parse::<i32>() {
-            Ok(-6..=20) | Err(_) => format!("{value}"),
-            Ok(large @ 21..) => format!("{digits}e+{large}"),
-            Ok(small) => format!("{digits}e{small}"),
-        },
-        None => scientific,
-    }
-}
-
-/// Bytes that are not UTF-8 become U+FFFD (S-3).
-pub(crate) fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }

@@ -45,6 +45,8 @@ pub struct Launch {
     /// Whether anybody answers on stdin and stdout; without, the process only waits for the end of its
     /// input (S-141).
     pub serves_sdk: bool,
+    /// The ACP server, where it is the one that answers there.
+    pub acp: Option<AcpServer>,
     /// A subagent that ends at its token limit has succeeded (S-119).
     pub max_tokens_as_success: bool,
     /// Whether an entry keeps attachments. Without, images of prompts cannot be kept (S-58).
@@ -75,13 +77,22 @@ pub struct Launch {
     /// Bytes of workspace instructions that the composition lets into the prompt. No program reads them so far,
     /// which is among `notices`.
     pub workspace_instructions_bytes_max: Option<u64>,
-    /// What tools may do: what the composition says, else full access in form A, and in form B what
-    /// `DSH_PERMISSION_MODE` says, else `workspace-write` (P-8).
+    /// What tools may do: what the composition says, else full access in form A, and in form B and for the ACP server
+    /// what `DSH_PERMISSION_MODE` says, else `workspace-write` (P-8).
     pub permission_mode: PermissionMode,
     /// The environment, with what `.env` adds (S-142).
     pub environment: BTreeMap<String, String>,
     /// What was asked for and is not here, one short line each, for stderr (S-215, decision 37).
     pub notices: Vec<String>,
+}
+
+/// What a composition says of its ACP server. What it leaves out is the host's default.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AcpServer {
+    /// The provider of every session.
+    pub provider: Option<String>,
+    /// The model of every session.
+    pub model: Option<String>,
 }
 
 /// Where and how sessions are kept.

@@ -57,9 +57,9 @@ provider = "scripted"
 path = "store.db"
 "#;
 
-/// Components that need no table of their own: `sdk` is part of the program, `frames` is the host's own
+/// Components that need no table of their own: `acp` and `sdk` are part of the program, `frames` is the host's own
 /// language and has no component at all.
-pub const BUILT_IN_COMPONENTS: &[&str] = &["frames", "sdk"];
+pub const BUILT_IN_COMPONENTS: &[&str] = &["acp", "frames", "sdk"];
 
 /// Model providers there are.
 pub const PROVIDERS: &[&str] = &["deepseek-official", "scripted"];

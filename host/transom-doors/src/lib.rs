@@ -1,6 +1,7 @@
 //! The built-in doors: for each, what kind of wire it has, who speaks there and what it may do. Data, not behaviour.
 //! Opening doors is left to the program, which also takes any other door from its manifest.
 
+mod acp;
 mod carrier;
 mod frames;
 mod sdk;
@@ -73,7 +74,7 @@ impl Door {
 }
 
 /// Every built-in door, by name.
-pub const DOORS: &[Door] = &[frames::DOOR, sdk::DOOR];
+pub const DOORS: &[Door] = &[acp::DOOR, frames::DOOR, sdk::DOOR];
 
 /// No built-in door has this name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

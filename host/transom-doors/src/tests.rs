@@ -19,8 +19,8 @@ fn a_door_is_found_by_its_name_and_a_slip_is_corrected() {
     check("skd", "unknown door \"skd\"; did you mean \"sdk\"?");
     check("SDK", "unknown door \"SDK\"; did you mean \"sdk\"?");
     check("frame", "unknown door \"frame\"; did you mean \"frames\"?");
-    check("telnet", "unknown door \"telnet\"; built in are frames, sdk");
-    check("", "unknown door \"\"; built in are frames, sdk");
+    check("telnet", "unknown door \"telnet\"; built in are acp, frames, sdk");
+    check("", "unknown door \"\"; built in are acp, frames, sdk");
 }
 
 #[test]
@@ -80,8 +80,18 @@ fn a_door_may_send_what_its_protocol_needs_and_nothing_else() {
         check("sdk", frame, false);
         check("frames", frame, true);
     }
+    // ACP clients cancel and are asked; the host is not theirs to end.
+    for frame in ["session/open", "session/cancel", "session/queue", "ask/answer", "ask/settle"] {
+        check("acp", frame, true);
+    }
+    for frame in
+        ["host/shutdown", "session/list", "session/read", "session/directory", "models/list"]
+    {
+        check("acp", frame, false);
+    }
     // P-35: what sessions may do is the operator's to widen.
     for frame in ["session/permissions", "tools/offer", "ask/open", "agent/output"] {
+        check("acp", frame, false);
         check("sdk", frame, false);
         check("frames", frame, false);
     }

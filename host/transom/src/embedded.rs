@@ -3,6 +3,7 @@
 /// The bytes of a built-in component.
 pub(crate) fn component(name: &str) -> Option<&'static [u8]> {
     match name {
+        "acp" => Some(include_bytes!(concat!(env!("OUT_DIR"), "/acp.wasm"))),
         "sdk" => Some(include_bytes!(concat!(env!("OUT_DIR"), "/sdk.wasm"))),
         _ => None,
     }

@@ -46,7 +46,8 @@ pub(crate) fn agents(manifest: &Manifest, governance: Governance) -> agent::Perm
     };
     agent::Permissions {
         defaults,
-        pins: true,
+        // P-8: where every door is of this surface, sessions begin without the three events.
+        pins: manifest.doors.values().any(|door| door.component != "acp"),
         confines: true,
         approvals: true,
         children: policy(wanted.children),

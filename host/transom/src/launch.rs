@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
         variables: launch.environment.clone().into_iter().collect(),
         directory: environment.directory.clone(),
     };
-    if !launch.serves_sdk {
+    if !launch.serves_sdk && launch.acp.is_none() {
         return wait_for_end();
     }
     // Sessions that nobody wants to keep end with the process that made them.
@@ -97,11 +97,22 @@ pub(crate) fn run(arguments: &[String], environment: &Environment) -> anyhow::Re
 }
 
 fn manifest(launch: Launch, store: PathBuf) -> Manifest {
-    let mut door = deployment::stdio_door("sdk");
-    door.options.insert("maxTokensAsSuccess".to_owned(), json!(launch.max_tokens_as_success));
+    let name = if launch.acp.is_some() { "acp" } else { "sdk" };
+    let mut door = deployment::stdio_door(name);
+    match &launch.acp {
+        Some(server) => {
+            let route = [("provider", &server.provider), ("model", &server.model)];
+            let given = route.iter().filter_map(|(name, value)| Some((*name, value.as_ref()?)));
+            door.options.extend(given.map(|(name, value)| (name.to_owned(), json!(value))));
+        }
+        None => {
+            let success = json!(launch.max_tokens_as_success);
+            door.options.insert("maxTokensAsSuccess".to_owned(), success);
+        }
+    }
     Manifest {
         components: BTreeMap::new(),
-        doors: BTreeMap::from([("sdk".to_owned(), door)]),
+        doors: BTreeMap::from([(name.to_owned(), door)]),
         model: Model {
             // The provider that clients of the reference mean.
             provider: Some("deepseek-official".to_owned()),
@@ -140,9 +151,10 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
     }
 }
 
-/// A profile brings rules, asks and confinement; a configuration of form A brings none of them (P-8).
+/// A profile and the ACP server bring rules, asks and confinement; other configurations of form A bring none of them
+/// (P-8).
 fn governance(launch: &Launch) -> Governance {
-    match launch.composition.starts_with("profile ") {
+    match launch.acp.is_some() || launch.composition.starts_with("profile ") {
         true => Governance::Full,
         false => Governance::None,
     }
@@ -192,9 +204,9 @@ fn help() -> String {
 
     let mut help = crate::cli::Cli::command().render_help().to_string();
     help.push_str(
-        "\nStarted by an SDK client:\n  \
-         transom [configuration.yml]                      configuration of the reference, or DSH_CORDIS_CONFIG\n  \
-         transom --profile <sdk|sdk-minimal> [--patch F]…  a profile, with DSH_HOME\n",
+        "\nStarted by a client of the SDK or of ACP:\n  \
+         transom [configuration.yml]                          configuration of the reference, or DSH_CORDIS_CONFIG\n  \
+         transom --profile <acp|sdk|sdk-minimal> [--patch F]…  a profile, with DSH_HOME\n",
     );
     help
 }

@@ -13,10 +13,11 @@ use serde_json::Value as Json;
 
 use self::{settings::Settings, toolbox::Toolbox};
 use super::{
-    Launch, LaunchModel, Layout, PermissionMode, Sessions, Surroundings,
+    AcpServer, Launch, LaunchModel, Layout, PermissionMode, Sessions, Surroundings,
     entries::{Body, Entry},
     expression::{self, Outcome, Scope},
     packages::{self, Package},
+    permission_mode,
     yaml::{Complaint, Member, Node, Position, Yaml},
 };
 use crate::{
@@ -46,6 +47,7 @@ pub(super) fn compose(
         launch: Launch {
             composition: file.to_owned(),
             serves_sdk: false,
+            acp: None,
             max_tokens_as_success: false,
             attachments: false,
             tools: Vec::new(),
@@ -77,6 +79,7 @@ pub(super) fn compose(
         tools: Toolbox::default(),
         missing: BTreeSet::new(),
         has_agent: false,
+        says_mode: false,
         workspace: None,
     };
     composer.entries(entries);
@@ -93,6 +96,8 @@ struct Composer<'a> {
     /// Everything but tools that is not here.
     missing: BTreeSet<&'static str>,
     has_agent: bool,
+    /// The composition itself says what tools may do.
+    says_mode: bool,
     workspace: Option<PathBuf>,
 }
 
@@ -185,6 +190,12 @@ impl Composer<'_> {
                 self.launch.max_tokens_as_success =
                     settings.boolean("maxTokensAsSuccess").unwrap_or(false);
             }
+            Package::AcpServer => {
+                self.launch.acp = Some(AcpServer {
+                    provider: settings.text("provider"),
+                    model: settings.text("model"),
+                });
+            }
             Package::AgentSpine => self.spine(settings),
             Package::AgentLoop => {
                 self.has_agent = true;
@@ -241,6 +252,7 @@ impl Composer<'_> {
                     .into_iter()
                     .find(|known| Some(known.as_str()) == mode.as_deref());
                 self.launch.permission_mode = mode.unwrap_or(PermissionMode::ReadOnly);
+                self.says_mode = true;
                 self.workspace(settings, "workspaceRoot");
             }
             Package::ToolBash => self.bash(settings),
@@ -427,9 +439,19 @@ impl Composer<'_> {
     }
 
     fn finish(mut self, layout: Layout<'_>) -> Result<Launch, ConfigErrors> {
-        if self.launch.serves_sdk && !self.has_agent && self.errors.is_empty() {
+        if self.launch.serves_sdk && self.launch.acp.take().is_some() {
+            self.missing.insert("the ACP server beside the SDK's");
+        }
+        let serves = match &self.launch.acp {
+            Some(_) => Some("ACP"),
+            None => self.launch.serves_sdk.then_some("SDK"),
+        };
+        if let Some(server) = serves
+            && !self.has_agent
+            && self.errors.is_empty()
+        {
             let message = format!(
-                "the SDK server has no agent to serve; add an entry with {0}dsh-agent-spine-demo or {0}dsh-agent-loop",
+                "the {server} server has no agent to serve; add an entry with {0}dsh-agent-spine-demo or {0}dsh-agent-loop",
                 packages::PREFIX
             );
             self.errors.push(ConfigError { file: self.file.to_owned(), position: None, message });
@@ -439,6 +461,12 @@ impl Composer<'_> {
         }
 
         let mut launch = self.launch;
+        if launch.acp.is_some() && !self.says_mode {
+            // P-8: in form A, too.
+            let wanted = permission_mode(self.scope.surroundings.environment);
+            launch.permission_mode =
+                wanted.ok().flatten().unwrap_or(PermissionMode::WorkspaceWrite);
+        }
         let variable =
             |name: &str| launch.environment.get(name).filter(|value| !value.is_empty()).cloned();
         if layout == Layout::FormA {

@@ -11,6 +11,8 @@ pub(super) const PREFIX: &str = "@deepseek-ai/";
 pub(super) enum Package {
     /// The SDK server on stdin and stdout.
     SdkServer,
+    /// The ACP server on stdin and stdout.
+    AcpServer,
     /// The whole agent in one entry: loop, prompt, `bash`, jobs, skills.
     AgentSpine,
     /// The loop alone.
@@ -81,8 +83,8 @@ const PACKAGES: &[(&str, Package)] = &[
     ("cordis-plugin-loader", Inherent),
     ("cordis-plugin-logger-console", Missing("a log on the console")),
     ("cordis-plugin-timer", Inherent),
-    ("dsh-acp", Missing("the ACP server beside the SDK's")),
-    ("dsh-acp-app", Missing("the ACP server beside the SDK's")),
+    ("dsh-acp", AcpServer),
+    ("dsh-acp-app", Inherent),
     ("dsh-agent", Inherent),
     ("dsh-agent-default-model", DefaultModel),
     ("dsh-agent-instructions", AgentInstructions),

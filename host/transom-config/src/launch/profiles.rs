@@ -1,4 +1,4 @@
-//! Form B: the profiles `sdk` and `sdk-minimal`, and patches on them (S-204, S-208).
+//! Form B: the profiles `acp`, `sdk` and `sdk-minimal`, and patches on them (S-204, S-208).
 //! Rows and package names are the reference's, so that patches written for it find their rows.
 
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use super::{
 use crate::error::ConfigErrors;
 
 /// Names of the profiles.
-pub(super) const PROFILES: &[&str] = &["sdk", "sdk-minimal"];
+pub(super) const PROFILES: &[&str] = &["acp", "sdk", "sdk-minimal"];
 
+const ACP: &str = include_str!("profiles/acp.yml");
 const SDK: &str = include_str!("profiles/sdk.yml");
 const SDK_MINIMAL: &str = include_str!("profiles/sdk-minimal.yml");
 
@@ -26,7 +27,11 @@ pub(super) fn launch(
     let home = home(surroundings)?;
     let wanted = permission_mode(surroundings.environment)?;
     let mode = wanted.unwrap_or(PermissionMode::WorkspaceWrite);
-    let text = if name == "sdk" { SDK } else { SDK_MINIMAL };
+    let text = match name {
+        "acp" => ACP,
+        "sdk" => SDK,
+        _ => SDK_MINIMAL,
+    };
     let mut entries = entries::entries(Path::new(name), text)?;
 
     // The user's own layers, the profile's before that of all profiles; then those of this command line.

@@ -11,8 +11,8 @@ use std::{
 };
 
 use super::{
-    Invocation, Launch, LaunchError, LaunchModel, PermissionMode, Sessions, Surroundings,
-    invocation, launch,
+    AcpServer, Invocation, Launch, LaunchError, LaunchModel, PermissionMode, Sessions,
+    Surroundings, invocation, launch,
 };
 
 /// A process in `/work` with these variables and files.
@@ -138,7 +138,10 @@ fn command_lines_are_told_apart() {
     check("--profile=sdk --profile sdk", Ok(profile("sdk", &[])));
     check("--version", Ok(Invocation::Version));
     check("--profile sdk --help", Ok(Invocation::Help));
-    check("--profile nosuch", Err("unknown profile \"nosuch\"; known are `sdk`, `sdk-minimal`"));
+    check(
+        "--profile nosuch",
+        Err("unknown profile \"nosuch\"; known are `acp`, `sdk`, `sdk-minimal`"),
+    );
     check(
         "--profile sdk-minmal",
         Err("unknown profile \"sdk-minmal\"; did you mean `sdk-minimal`?"),
@@ -203,6 +206,7 @@ fn the_bundled_default_is_understood() {
     let expected = Launch {
         composition: "/project/c.yml".to_owned(),
         serves_sdk: true,
+        acp: None,
         max_tokens_as_success: false,
         attachments: false,
         tools: vec!["bash", "job_kill", "job_list", "job_output", "skill"],
@@ -234,6 +238,34 @@ fn the_bundled_default_is_understood() {
     let bare = form_a(BUNDLED, &[]).unwrap();
     let sessions = Sessions::JsonLines { root: "/project/.sessions".into(), compressed: true };
     assert_eq!((bare.sessions, bare.workspace), (Some(sessions), PathBuf::from("/project")));
+}
+
+/// A-97, P-8: the ACP server of the reference's own example.
+#[test]
+fn a_configuration_of_the_acp_server_is_understood() {
+    let spine = "- {id: spine, name: '@deepseek-ai/dsh-agent-spine-demo'}\n";
+    let acp = "- {id: acp, name: '@deepseek-ai/dsh-acp', config: {provider: deepseek-official, model: m}}\n";
+    let found = form_a(&format!("{spine}{acp}"), &[]).unwrap();
+    let model = Some("m".to_owned());
+    let route = AcpServer { provider: Some("deepseek-official".to_owned()), model };
+    assert_eq!((found.serves_sdk, found.acp), (false, Some(route)));
+    assert_eq!(found.permission_mode, PermissionMode::WorkspaceWrite);
+
+    let free = [("DSH_PERMISSION_MODE", "danger-full-access")];
+    let found = form_a(&format!("{spine}{acp}"), &free).unwrap();
+    assert_eq!(found.permission_mode, PermissionMode::DangerFullAccess);
+    let policy = "- {id: p, name: '@deepseek-ai/dsh-sandbox-policy', config: {mode: read-only}}\n";
+    let found = form_a(&format!("{spine}{acp}{policy}"), &[]).unwrap();
+    assert_eq!(found.permission_mode, PermissionMode::ReadOnly);
+
+    let without = form_a(acp, &[]).expect_err("nobody to serve");
+    assert!(without.to_string().contains("the ACP server has no agent to serve"), "{without}");
+    // One peer speaks on standard input and output.
+    let sdk = "- {id: sdk, name: '@deepseek-ai/dsh-sdk-jsonrpc-server'}\n";
+    let both = form_a(&format!("{spine}{acp}{sdk}"), &[]).unwrap();
+    assert_eq!((both.serves_sdk, both.acp), (true, None));
+    let notice = "the ACP server beside the SDK's";
+    assert!(both.notices.iter().any(|said| said.contains(notice)), "{:?}", both.notices);
 }
 
 /// S-219, second row; S-208.

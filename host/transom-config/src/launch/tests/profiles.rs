@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::Machine;
-use crate::launch::{PermissionMode, Sessions};
+use crate::launch::{AcpServer, PermissionMode, Sessions};
 
 /// S-204, S-208, S-219, fourth row.
 #[test]
@@ -61,6 +61,34 @@ fn the_profile_sdk_minimal_has_a_shell() {
         found.sessions,
         Some(Sessions::JsonLines { root: "/home/u/.dsh/sessions".into(), compressed: false })
     );
+}
+
+///
+#[test]
+fn the_profile_acp_is_a_coding_agent_for_editors() {
+    let home = ("DSH_HOME", "/h");
+    for arguments in [&["--profile", "acp"][..], &["acp"], &["--profile=acp"]] {
+        let found = Machine::new(&[home], &[]).launch(arguments).unwrap();
+        assert_eq!(found.composition, "profile acp");
+        assert_eq!((found.serves_sdk, &found.acp), (false, &Some(AcpServer::default())));
+        assert_eq!(
+            found.tools.join(" "),
+            "bash edit glob grep interrupt_agent job_kill job_list job_output list_agents read read_image send_message skill subagent todo_write write"
+        );
+        assert_eq!(found.permission_mode, PermissionMode::WorkspaceWrite);
+        assert_eq!(found.model.model.as_deref(), Some("deepseek-v4-flash"));
+        let sessions = Sessions::JsonLines { root: "/h/sessions".into(), compressed: true };
+        assert_eq!(found.sessions, Some(sessions));
+    }
+    let variables = [home, ("DSH_PERMISSION_MODE", "read-only"), ("DSH_MODEL", "m")];
+    let patch = "- {id: acp, config: {provider: p, model: n}}";
+    let found = Machine::new(&variables, &[("/project/p.yml", patch)])
+        .launch(&["acp", "--patch", "p.yml"])
+        .unwrap();
+    assert_eq!(found.permission_mode, PermissionMode::ReadOnly);
+    assert_eq!(found.model.model.as_deref(), Some("m"));
+    let route = AcpServer { provider: Some("p".to_owned()), model: Some("n".to_owned()) };
+    assert_eq!(found.acp, Some(route));
 }
 
 /// S-208.

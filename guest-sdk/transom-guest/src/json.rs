@@ -8,7 +8,8 @@ use std::borrow::Cow;
 const NESTING_MAX: usize = 1024;
 
 /// A place in JSON text. Every function returns `None` where the text stops being JSON.
-pub(crate) struct Reader<'a> {
+#[derive(Debug)]
+pub struct Reader<'a> {
     text: &'a str,
     at: usize,
     unpaired: bool,
@@ -16,28 +17,28 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader at the start of `text`.
-    pub(crate) fn new(text: &'a str) -> Reader<'a> {
+    pub fn new(text: &'a str) -> Reader<'a> {
         Reader { text, at: 0, unpaired: false }
     }
 
     /// Whether a surrogate escape without its other half was passed (S-17).
-    pub(crate) fn met_unpaired(&self) -> bool {
+    pub fn met_unpaired(&self) -> bool {
         self.unpaired
     }
 
     /// The next byte, without passing it.
-    pub(crate) fn peek(&self) -> Option<u8> {
+    pub fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
     /// Passes white space; whether the text ends behind it.
-    pub(crate) fn at_end(&mut self) -> bool {
+    pub fn at_end(&mut self) -> bool {
         self.space();
         self.at == self.text.len()
     }
 
     /// Passes the value that begins here and gives its text.
-    pub(crate) fn value(&mut self) -> Option<&'a str> {
+    pub fn value(&mut self) -> Option<&'a str> {
         let start = self.at;
         match self.peek()? {
             b'{' | b'[' => self.nested()?,
@@ -97,7 +98,7 @@ impl<'a> Reader<'a> {
     /// Passes the object that begins here. `member` is called behind each name and has to pass the value.
     ///
     /// Not for objects at arbitrary depth: what `member` reads this way is nested on the stack.
-    pub(crate) fn object(
+    pub fn object(
         &mut self,
         mut member: impl FnMut(&mut Reader<'a>, Text<'a>) -> Option<()>,
     ) -> Option<&'a str> {
@@ -115,7 +116,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Passes the array that begins here. `element` is called in front of each element and has to pass it.
-    pub(crate) fn array(
+    pub fn array(
         &mut self,
         mut element: impl FnMut(&mut Reader<'a>) -> Option<()>,
     ) -> Option<&'a str> {
@@ -166,8 +167,9 @@ impl<'a> Reader<'a> {
         Some(name)
     }
 
+    /// Passes white space.
     #[inline]
-    pub(crate) fn space(&mut self) {
+    pub fn space(&mut self) {
         while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
             self.at += 1;
         }
@@ -261,25 +263,25 @@ impl<'a> Reader<'a> {
 
 /// A string as it stands in JSON text, without its quotation marks. Known to be well formed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Text<'a> {
+pub struct Text<'a> {
     raw: &'a str,
     escaped: bool,
 }
 
 impl<'a> Text<'a> {
     /// The string that makes up the whole of `value`, which a `Reader` has passed; `None` for any other kind.
-    pub(crate) fn of(value: &'a str) -> Option<Text<'a>> {
+    pub fn of(value: &'a str) -> Option<Text<'a>> {
         let raw = value.strip_prefix('"')?.strip_suffix('"')?;
         Some(Text { raw, escaped: raw.as_bytes().contains(&b'\\') })
     }
 
     /// Whether it says `word`.
-    pub(crate) fn is(self, word: &str) -> bool {
+    pub fn is(self, word: &str) -> bool {
         if self.escaped { self.decode() == word } else { self.raw == word }
     }
 
     /// What it says. A surrogate without its other half becomes U+FFFD.
-    pub(crate) fn decode(self) -> Cow<'a, str> {
+    pub fn decode(self) -> Cow<'a, str> {
         if !self.escaped {
             return Cow::Borrowed(self.raw);
         }
@@ -316,7 +318,7 @@ fn decode_escape(escape: &str) -> (char, usize) {
 
 /// Replaces every surrogate escape that lacks its other half by U+FFFD, in place: both escapes have six bytes (S-17).
 /// `text` is well-formed JSON.
-pub(crate) fn mend_unpaired(text: &mut [u8]) {
+pub fn mend_unpaired(text: &mut [u8]) {
     let mut at = 0;
     while let Some(found) =
         text.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'\\'))
@@ -448,7 +450,7 @@ impl Nest {
 }
 
 /// Appends `text` as a JSON string: non-ASCII stays literal, only what JSON requires is escaped (S-32).
-pub(crate) fn push_text(out: &mut String, text: &str) {
+pub fn push_text(out: &mut String, text: &str) {
     out.push('"');
     let mut rest = text;
     loop {

@@ -1,0 +1,19 @@
+//! The ACP door: newline-delimited JSON-RPC with editors and programs that drive an agent, as the frames of the host.
+//! Pure computation; carriers, sessions and the loop are the host's. `README.md` says what is spoken and refused.
+
+mod content;
+mod conversation;
+mod message;
+mod options;
+mod params;
+mod permission;
+mod slot;
+mod state;
+mod translate;
+
+#[cfg(test)]
+mod tests;
+
+pub use crate::conversation::Conversation;
+
+transom_guest::export!(Conversation);

@@ -1,0 +1,102 @@
+//! What the operator fixes for a connection before it begins: the options of the door.
+//! They are not part of the packed state: a changed option takes effect with a swap (decision 53).
+
+use transom_guest::{
+    Fault, FaultKind, Framing, Setup,
+    json::Reader,
+    jsonrpc::{string, trim},
+};
+
+/// Bytes of an option that is a text.
+const TEXT_BYTES_MAX: usize = 256;
+
+/// Every option.
+const NAMES: [&str; 6] = ["agentName", "agentVersion", "images", "model", "provider", "surface"];
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// `agentInfo.name`.
+    pub(crate) agent_name: String,
+    /// `agentInfo.version`.
+    pub(crate) agent_version: String,
+    /// The route of every session; the host's own default where absent.
+    pub(crate) provider: Option<String>,
+    pub(crate) model: Option<String>,
+    /// Prompts may hold images where the model takes them (decision 39).
+    pub(crate) images: bool,
+}
+
+impl Options {
+    /// Reads options strictly: what a user could believe was accepted is accepted or refused by name.
+    pub(crate) fn read(setup: &Setup) -> Result<Options, Fault> {
+        if setup.framing != Framing::Lines {
+            let detail = format!("the acp door speaks over lines, not over {:?}", setup.framing);
+            return Err(refused(detail));
+        }
+        let mut options = Options {
+            agent_name: "transom".to_owned(),
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            provider: None,
+            model: None,
+            images: false,
+        };
+        let text = trim(&setup.options);
+        if text.is_empty() || text == "null" {
+            return Ok(options);
+        }
+        let mut wrong = None;
+        let mut reader = Reader::new(text);
+        let read = reader.object(|reader, name| {
+            let name = name.decode();
+            let value = reader.value()?;
+            if let Err(complaint) = options.take(&name, value) {
+                wrong.get_or_insert(complaint);
+            }
+            Some(())
+        });
+        if read.is_none() || !reader.at_end() {
+            return Err(refused(format!("options are no JSON object: {text}")));
+        }
+        match wrong {
+            Some(wrong) => Err(refused(wrong)),
+            None => Ok(options),
+        }
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let words = || match string(Some(value)) {
+            Some(text) if !text.is_empty() && text.len() <= TEXT_BYTES_MAX => Ok(text.into_owned()),
+            Some(_) | None => Err(format!(
+                "option {name} is {value}; it must be a text of 1 to {TEXT_BYTES_MAX} bytes"
+            )),
+        };
+        match name {
+            "agentName" => self.agent_name = words()?,
+            "agentVersion" => self.agent_version = words()?,
+            "provider" => self.provider = Some(words()?),
+            "model" => self.model = Some(words()?),
+            "images" => {
+                self.images = match value {
+                    "true" => true,
+                    "false" => false,
+                    _ => return Err(format!("option images is {value}; it must be true or false")),
+                };
+            }
+            "surface" if string(Some(value)).as_deref() == Some("automation") => {}
+            "surface" => {
+                return Err(format!(
+                    "option surface is {value}; this version has \"automation\" alone"
+                ));
+            }
+            unknown => {
+                let known = NAMES.join(", ");
+                return Err(format!("option {unknown} is unknown; known are {known}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn refused(detail: String) -> Fault {
+    Fault::new(FaultKind::Unsupported, detail)
+}

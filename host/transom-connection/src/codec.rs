@@ -216,6 +216,17 @@ pub trait Codec: Send {
     }
 }
 
+/// An instance that has no connection yet.
+pub trait Vacant: Send {
+    /// As [`CodecSource::resume`] of the source that prepared it.
+    fn resume(
+        self: Box<Self>,
+        setup: &Setup,
+        format: u32,
+        state: &[u8],
+    ) -> Result<Box<dyn Codec>, CodecError>;
+}
+
 /// A component version, ready to serve connections.
 pub trait CodecSource: Send + Sync {
     /// The answer to `describe`, the same for every connection.
@@ -234,4 +245,10 @@ pub trait CodecSource: Send + Sync {
         format: u32,
         state: &[u8],
     ) -> Result<Box<dyn Codec>, CodecError>;
+
+    /// Does ahead what `resume` would do before it looks at the state; the suspended codec serves meanwhile. None where that is
+    /// nothing.
+    fn prepare(&self) -> Result<Option<Box<dyn Vacant>>, CodecError> {
+        Ok(None)
+    }
 }

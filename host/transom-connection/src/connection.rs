@@ -14,6 +14,7 @@ use transom_policy::FrameRules;
 use crate::{
     codec::{
         Codec, CodecError, CodecSource, Ending, Input, Lane, Millis, Output, Setup, Skipped, Unit,
+        Vacant,
     },
     effect::{Effect, Event, Level},
     marks::Marks,
@@ -136,13 +137,15 @@ impl Connection {
         }
     }
 
-    /// Moves the connection to an instance of another version, or to other options of the same. Requests, ids,
-    /// deadline and seed stay. Its marks stay too: they are those of the policy that it was opened with.
+    /// Moves the connection to an instance of another version, or to other options of the same; to `vacant`, where that version
+    /// has prepared one. Requests, ids, deadline and seed stay. Its marks stay too: they are those of the policy that it was
+    /// opened with. Gives the instance that served before, for the caller to drop where that holds nobody up.
     pub fn replace(
         &mut self,
         out: &mut Vec<Effect>,
         successor: Serving,
-    ) -> Result<(), ReplaceError> {
+        vacant: Option<Box<dyn Vacant>>,
+    ) -> Result<Box<dyn Codec>, ReplaceError> {
         let State::Open(open) = &mut self.state else { return Err(ReplaceError::Closed) };
         // Where nothing was heard since the last move, what was suspended then still says everything, and the version that
         // wrote it is the one that has proven itself.
@@ -150,7 +153,8 @@ impl Connection {
         if let Some(previous) =
             open.previous.take_if(|previous| resumes.contains(&previous.state_format()))
         {
-            return open.move_again(out, previous, successor).map_err(ReplaceError::Refused);
+            let moved = open.move_again(out, previous, successor, vacant);
+            return moved.map_err(ReplaceError::Refused);
         }
         let state = match open.codec.suspend() {
             Ok(state) => state,
@@ -160,7 +164,7 @@ impl Connection {
                 return Err(ReplaceError::Suspend(error));
             }
         };
-        open.move_to(out, successor, state).map_err(ReplaceError::Refused)
+        open.move_to(out, successor, vacant, state).map_err(ReplaceError::Refused)
     }
 
     /// Whether the close is out.
@@ -343,13 +347,14 @@ impl Open {
         &mut self,
         out: &mut Vec<Effect>,
         successor: Serving,
+        vacant: Option<Box<dyn Vacant>>,
         state: Vec<u8>,
-    ) -> Result<(), CodecError> {
+    ) -> Result<Box<dyn Codec>, CodecError> {
         let format = self.serving.source.manifest().state_format;
-        let before = self.begin(successor, format, &state)?;
+        let (before, codec) = self.begin(successor, vacant, format, &state)?;
         self.log_move(out, &before);
         self.previous = Some(Previous { version: before, state });
-        Ok(())
+        Ok(codec)
     }
 
     /// Moves on from a version that has heard nothing: the one before it stays the one to go back to.
@@ -358,38 +363,41 @@ impl Open {
         out: &mut Vec<Effect>,
         previous: Previous,
         successor: Serving,
-    ) -> Result<(), CodecError> {
-        let begun = self.begin(successor, previous.state_format(), &previous.state);
+        vacant: Option<Box<dyn Vacant>>,
+    ) -> Result<Box<dyn Codec>, CodecError> {
+        let begun = self.begin(successor, vacant, previous.state_format(), &previous.state);
         self.previous = Some(previous);
-        self.log_move(out, &begun?);
-        Ok(())
+        let (before, codec) = begun?;
+        self.log_move(out, &before);
+        Ok(codec)
     }
 
     /// Puts a resumed instance of `successor` in place; on an error nothing has changed. Gives what was there.
     fn begin(
         &mut self,
         successor: Serving,
+        vacant: Option<Box<dyn Vacant>>,
         format: u32,
         state: &[u8],
-    ) -> Result<Serving, CodecError> {
+    ) -> Result<(Serving, Box<dyn Codec>), CodecError> {
         let sends = declared(successor.source.as_ref())?;
         let options = mem::replace(&mut self.setup.options, successor.options.to_string());
-        match resume(successor.source.as_ref(), &self.setup, format, state) {
-            Ok(codec) => self.codec = codec,
+        let codec = match resume(successor.source.as_ref(), vacant, &self.setup, format, state) {
+            Ok(codec) => mem::replace(&mut self.codec, codec),
             Err(error) => {
                 self.setup.options = options;
                 return Err(error);
             }
-        }
+        };
         self.sends = sends;
         self.renew_above = renewal::RENEW_ABOVE;
-        Ok(mem::replace(&mut self.serving, successor))
+        Ok((mem::replace(&mut self.serving, successor), codec))
     }
 
     /// Goes back to the version that suspended itself. Gives whether that is possible.
     fn move_back(&mut self, previous: Previous) -> bool {
         let format = previous.state_format();
-        self.begin(previous.version, format, &previous.state).is_ok()
+        self.begin(previous.version, None, format, &previous.state).is_ok()
     }
 
     fn log_move(&self, out: &mut Vec<Effect>, before: &Serving) {

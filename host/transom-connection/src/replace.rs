@@ -6,7 +6,7 @@ use std::sync::Arc;
 use transom_frame::{Fault, FaultKind};
 use transom_policy::Policy;
 
-use crate::codec::{Codec, CodecError, CodecSource, Framing, Setup};
+use crate::codec::{Codec, CodecError, CodecSource, Framing, Setup, Vacant};
 
 /// Why a connection stayed where it was, or ended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,9 +48,10 @@ impl Previous {
 }
 
 /// Resumes on `source` what `format` and `state` describe. A version that does not take up the format says so itself, and is
-/// not to be told from one whose `resume` gives a fault: neither has failed.
+/// not to be told from one whose `resume` gives a fault: neither has failed. `vacant` is an instance that `source` has prepared.
 pub(crate) fn resume(
     source: &dyn CodecSource,
+    vacant: Option<Box<dyn Vacant>>,
     setup: &Setup,
     format: u32,
     state: &[u8],
@@ -61,7 +62,10 @@ pub(crate) fn resume(
         let detail = format!("state format {format}, but {resumes:?} are resumed");
         return Err(CodecError::Fault(Fault::new(FaultKind::Unsupported, detail)));
     }
-    source.resume(setup, format, state)
+    match vacant {
+        Some(vacant) => vacant.resume(setup, format, state),
+        None => source.resume(setup, format, state),
+    }
 }
 
 /// Whether a component takes units that are cut this way.

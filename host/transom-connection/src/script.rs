@@ -259,7 +259,7 @@ impl Player {
         let mut out = Vec::new();
         let options = Arc::from(self.options);
         let successor = Serving { options, ..serving(source, Arc::clone(&self.policy)) };
-        let result = self.connection.replace(&mut out, successor);
+        let result = self.connection.replace(&mut out, successor, None).map(drop);
         self.transcript.push_str("> replace\n");
         self.print(out);
         result

@@ -6,14 +6,13 @@ use std::{sync::atomic::Ordering, time::Duration};
 use bytes::{Buf, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    sync::watch,
-    task::yield_now,
-    time::{Instant, sleep_until, timeout},
+    sync::{oneshot, watch},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 use tracing::{Instrument as _, Span, debug, error, field::Empty, info, info_span, trace, warn};
 use transom_connection::{
     Connection, Effect, Event, Level, ReplaceError,
-    codec::{CodecError, Farewell},
+    codec::{CodecError, Farewell, Vacant},
     line_bounds,
 };
 use transom_frame::Frame;
@@ -22,7 +21,7 @@ use transom_framing::{Lines, encode_line};
 use crate::{
     agents::{Attached, Host, epoch_ms},
     door::{OpenDoor, PeerFacts},
-    slot::{Leftovers, Seat, Standing, Swapped, is_crash},
+    slot::{Leftovers, Prepared, Seat, Standing, Swapped, is_crash},
 };
 
 /// Bytes read in one go. A prompt of ordinary size comes whole; more only helps images.
@@ -124,6 +123,7 @@ where
         changes: standing.changes,
         turn: standing.turn,
         drains: standing.drains,
+        preparing: None,
         attached,
         started: Instant::now(),
         lines: Lines::new(line_bounds(&serving.policy.limits)),
@@ -140,7 +140,9 @@ where
     drop(standing);
     driver.perform(&mut effects);
     // Nobody was told to look at what changed before it had its seat.
-    driver.look();
+    if driver.seat.slot.changes() != driver.changes && driver.close.is_none() {
+        driver.told();
+    }
     driver.run(reader, writer, stop).await;
 
     let Driver { attached, close, seat, connection, .. } = driver;
@@ -168,6 +170,8 @@ struct Driver<'a> {
     turn: u64,
     /// The last time that everybody was asked to end.
     drains: u64,
+    /// The instance that it is to move to is being made.
+    preparing: Option<Preparing>,
     attached: Attached,
     started: Instant,
     lines: Lines,
@@ -181,6 +185,14 @@ struct Driver<'a> {
     /// Nothing can be written any more.
     broken: bool,
     close: Option<Close>,
+}
+
+/// An instance for the move of this turn.
+struct Preparing {
+    turn: u64,
+    prepared: oneshot::Receiver<Prepared>,
+    /// When it moves without.
+    until: Instant,
 }
 
 struct Close {
@@ -220,13 +232,8 @@ impl Driver<'_> {
                     self.handle(Event::Drain(Farewell::Shutdown));
                 }
                 // Before frames and input, which may never cease.
-                () = self.seat.nudge.notified(), if !closing => {
-                    self.follow();
-                    // The next one is told by this. Without a look at the world in between, moves would follow each other
-                    // on this thread for as long as there are any, and peers of other doors would wait.
-                    yield_now().await;
-                    self.seat.heard(self.changes);
-                }
+                () = self.seat.nudge.notified(), if !closing => self.told(),
+                vacant = prepared(&mut self.preparing), if !closing => self.move_into(vacant),
                 count = self.attached.frames.recv_many(&mut frames, FRAMES_PER_TURN), if !closing => {
                     if count == 0 {
                         // Nothing that the peer asks can be answered any more.
@@ -249,37 +256,66 @@ impl Driver<'_> {
         self.close.get_or_insert(Close { reason: reason.to_owned(), failed: true });
     }
 
-    /// Looks whether the slot wants something: whoever talks does not wait to be told.
+    /// Looks whether the slot wants something that has given way for long enough: whoever talks does not wait to be told.
     fn look(&mut self) {
         if self.seat.slot.changes() != self.changes && self.close.is_none() {
-            self.follow();
-            self.seat.heard(self.changes);
+            let standing = self.seat.slot.standing();
+            if Instant::now().into_std() >= standing.gives_way_until {
+                self.preparing = None;
+                self.follow(&standing, None);
+            }
+        }
+    }
+
+    /// Has its turn. Where it is to move, it goes on until the instance for it is there.
+    fn told(&mut self) {
+        let standing = self.seat.slot.standing();
+        let moves = standing.turn != self.turn && standing.serving.number != self.number;
+        if moves && Instant::now().into_std() < standing.gives_way_until {
+            let prepared = self.seat.slot.prepare(&standing.serving);
+            let until = standing.gives_way_until.into();
+            self.preparing = Some(Preparing { turn: standing.turn, prepared, until });
+        } else {
+            self.follow(&standing, None);
+        }
+    }
+
+    /// Moves to an instance that was made for it.
+    fn move_into(&mut self, (turn, vacant): (u64, Option<Box<dyn Vacant>>)) {
+        let standing = self.seat.slot.standing();
+        if standing.turn == turn {
+            self.follow(&standing, vacant);
+        } else {
+            // Another version has come in between.
+            self.told();
         }
     }
 
     /// Does what the slot wants: between two calls, like every turn of the loop.
-    fn follow(&mut self) {
-        let standing = self.seat.slot.standing();
+    fn follow(&mut self, standing: &Standing, vacant: Option<Box<dyn Vacant>>) {
         self.changes = standing.changes;
         if standing.turn != self.turn {
             self.turn = standing.turn;
             if standing.serving.number != self.number
                 && let Some(swapped) = &standing.swapped
             {
-                self.move_to(&standing, swapped);
+                self.move_to(standing, swapped, vacant);
             }
         }
         if standing.drains != self.drains {
             self.drains = standing.drains;
             self.handle(Event::Drain(Farewell::Replaced));
         }
+        self.seat.heard(standing.changes);
     }
 
-    fn move_to(&mut self, standing: &Standing, swapped: &Swapped) {
+    fn move_to(&mut self, standing: &Standing, swapped: &Swapped, vacant: Option<Box<dyn Vacant>>) {
         let begun = Instant::now();
         let mut effects = Vec::new();
-        let moved = self.connection.replace(&mut effects, standing.serving.as_ref().clone());
+        let successor = standing.serving.as_ref().clone();
+        let moved = self.connection.replace(&mut effects, successor, vacant);
         self.seat.slot.figures().pauses.record(begun.elapsed());
+        let moved = moved.map(|before| self.seat.slot.discard(before));
         let count = match &moved {
             Ok(()) => &swapped.moved,
             Err(ReplaceError::Refused(_)) => &swapped.stayed,
@@ -495,6 +531,17 @@ async fn at(instant: Option<Instant>) {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,
     }
+}
+
+/// Waits for the instance that is being made, for ever when none is. Gives the turn that it is for, and no instance where none
+/// could be made in time: the move itself makes one, or says why it cannot.
+async fn prepared(preparing: &mut Option<Preparing>) -> (u64, Option<Box<dyn Vacant>>) {
+    let Some(Preparing { turn, prepared, until }) = preparing else {
+        return std::future::pending().await;
+    };
+    let (turn, prepared) = (*turn, timeout_at(*until, prepared).await);
+    *preparing = None;
+    (turn, prepared.ok().and_then(Result::ok).and_then(Result::ok).flatten())
 }
 
 /// Returns once `stop` is true, or nobody is left who could make it so.

@@ -3,6 +3,7 @@
 
 mod figures;
 mod histogram;
+mod mover;
 mod probation;
 mod recovery;
 mod relay;
@@ -16,24 +17,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tracing::{error, info, warn};
 use transom_connection::{
     Serving,
-    codec::{CodecError, CodecSource},
+    codec::{Codec, CodecError, CodecSource},
 };
 use transom_frame::ConnectionId;
 use transom_policy::Policy;
 
-use self::{probation::Probation, recovery::Recovery, relay::Relay};
+use self::{mover::Mover, probation::Probation, recovery::Recovery, relay::Relay};
 use crate::agents::epoch_ms;
 
-pub(crate) use self::histogram::SCRAPED_BITS;
 pub use self::{
     figures::{ConnectionFigures, Figures, Swapped},
     histogram::Histogram,
     recovery::{Health, Rests},
 };
+pub(crate) use self::{histogram::SCRAPED_BITS, mover::Prepared};
 
 /// Swaps that are kept to be shown. Who wants to know about earlier ones has the log.
 const SWAPS_KEPT: usize = 32;
@@ -47,6 +48,10 @@ pub enum Leftovers {
     /// They are asked to end.
     Drain,
 }
+
+/// How long the moves of a swap give way to those who serve. Without an end, a host that has no processor to spare would never
+/// come to them; a thousand connections take half of this where it has some.
+const GIVES_WAY: Duration = Duration::from_secs(1);
 
 /// Why the active version is another one now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +113,8 @@ pub(crate) struct Standing {
     pub(crate) changes: u64,
     /// Grows whenever connections are to move.
     pub(crate) turn: u64,
+    /// Until then moves give way to those who serve. From then on each connection moves as soon as it can.
+    pub(crate) gives_way_until: Instant,
     pub(crate) serving: Arc<Serving>,
     pub(crate) leftovers: Leftovers,
     /// Grows whenever all connections are to end.
@@ -124,6 +131,7 @@ pub struct Slot {
     /// As in the standing, to be looked at behind every call.
     changes: AtomicU64,
     inner: Mutex<Inner>,
+    mover: Mover,
     figures: Figures,
 }
 
@@ -155,8 +163,15 @@ impl Slot {
     ) -> Arc<Slot> {
         let serving = Arc::new(Serving { number: 1, source, options, policy });
         let leftovers = Leftovers::default();
-        let standing =
-            Standing { changes: 0, turn: 0, serving, leftovers, drains: 0, swapped: None };
+        let standing = Standing {
+            changes: 0,
+            turn: 0,
+            gives_way_until: Instant::now(),
+            serving,
+            leftovers,
+            drains: 0,
+            swapped: None,
+        };
         Arc::new(Slot {
             door: door.into(),
             component: component.into(),
@@ -171,6 +186,7 @@ impl Slot {
                 swaps: VecDeque::new(),
                 relay: Relay::default(),
             }),
+            mover: Mover::default(),
             figures: Figures::default(),
         })
     }
@@ -301,6 +317,11 @@ impl Slot {
         let number = serving.number;
         self.change(inner, |standing| {
             standing.turn += 1;
+            standing.gives_way_until = match cause {
+                Cause::Swap | Cause::Rollback => Instant::now() + GIVES_WAY,
+                // Whatever they flee from does harm.
+                Cause::Probation => Instant::now(),
+            };
             standing.serving = serving;
             standing.leftovers = leftovers;
             standing.swapped = Some(Arc::clone(&swapped));
@@ -333,6 +354,16 @@ impl Slot {
     /// Connections that are to move have not done so for a while: passes by whoever is in a long call.
     pub fn hurry(&self) {
         self.inner().relay.hurry();
+    }
+
+    /// Has an instance of a version made, for a connection that is to move to it and is served meanwhile.
+    pub(crate) fn prepare(&self, serving: &Serving) -> oneshot::Receiver<Prepared> {
+        self.mover.prepare(Arc::clone(&serving.source))
+    }
+
+    /// Has the instance given back that a connection has left.
+    pub(crate) fn discard(&self, codec: Box<dyn Codec>) {
+        self.mover.discard(codec);
     }
 
     /// What a connection is to be served by now.

@@ -15,6 +15,7 @@ mod leftover;
 mod mark;
 mod own;
 mod places;
+mod priority;
 mod process;
 mod spawner;
 mod spill;
@@ -41,6 +42,7 @@ pub use crate::{
     mark::Mark,
     own::OwnDirectory,
     places::{Confinement, Network, Places},
+    priority::step_back,
     process::{Exit, Process},
     spawner::Spawner,
     spill::{Spill, SpillDirectory, SpillLimits, Spilled},

@@ -3,14 +3,15 @@
 
 use std::{fmt, sync::Arc};
 
-use transom_connection::codec::{Codec, CodecError, CodecSource, Manifest, Output, Setup};
+use transom_connection::codec::{Codec, CodecError, CodecSource, Manifest, Output, Setup, Vacant};
+use wasmtime::Store;
 
 use crate::{
     error::LoadError,
     instance::{Caller, Instance},
     limits::{Limits, Meter},
     sandbox::Capacity,
-    since_0_1::Exports,
+    since_0_1::{Bare, Exports},
     ticker::Ticker,
 };
 
@@ -48,6 +49,13 @@ impl Component {
     pub fn limits(&self) -> Limits {
         self.caller.limits
     }
+
+    fn empty(&self) -> Result<Empty, CodecError> {
+        let mut store = self.caller.store(self.exports.engine());
+        let made =
+            self.caller.call(&mut store, "instantiate", 0, |store| self.exports.instance(store));
+        made.map(|bare| Empty { caller: Arc::clone(&self.caller), store, bare })
+    }
 }
 
 impl CodecSource for Component {
@@ -75,13 +83,34 @@ impl CodecSource for Component {
         format: u32,
         state: &[u8],
     ) -> Result<Box<dyn Codec>, CodecError> {
-        let mut store = self.caller.store(self.exports.engine());
+        Box::new(self.empty()?).resume(setup, format, state)
+    }
+
+    fn prepare(&self) -> Result<Option<Box<dyn Vacant>>, CodecError> {
+        Ok(Some(Box::new(self.empty()?)))
+    }
+}
+
+/// An instance that waits for its connection.
+struct Empty {
+    caller: Arc<Caller>,
+    store: Store<Meter>,
+    bare: Bare,
+}
+
+impl Vacant for Empty {
+    fn resume(
+        self: Box<Self>,
+        setup: &Setup,
+        format: u32,
+        state: &[u8],
+    ) -> Result<Box<dyn Codec>, CodecError> {
+        let Empty { caller, mut store, bare } = *self;
         let bytes = size(setup) + state.len() as u64;
-        let resumed = self.caller.call(&mut store, "resume", bytes, |store| {
-            self.exports.resume(store, setup, format, state)
-        })?;
+        let resumed = caller
+            .call(&mut store, "resume", bytes, |store| bare.resume(store, setup, format, state))?;
         let connection = resumed.map_err(CodecError::Fault)?;
-        Ok(Box::new(Instance::new(Arc::clone(&self.caller), store, connection)))
+        Ok(Box::new(Instance::new(caller, store, connection)))
     }
 }
 

@@ -66,19 +66,28 @@ impl<T: 'static> Exports<T> {
         })
     }
 
-    pub(crate) fn resume(
-        &self,
+    /// An instance in which nothing was called yet.
+    pub(crate) fn instance(&self, store: &mut Store<T>) -> wasmtime::Result<Bare> {
+        Ok(Bare(self.0.instantiate(store)?.transom_codec_codec().clone()))
+    }
+}
+
+/// The exports of an instance that has no connection yet.
+pub(crate) struct Bare(wit::Guest);
+
+impl Bare {
+    pub(crate) fn resume<T>(
+        self,
         store: &mut Store<T>,
         setup: &Setup,
         format: u32,
         state: &[u8],
     ) -> wasmtime::Result<Result<Connection, Fault>> {
-        let exports = self.0.instantiate(&mut *store)?.transom_codec_codec().clone();
         let facts = pairs(&setup.facts);
         let resumed =
-            exports.connection().call_resume(store, lower_setup(setup, &facts), format, state)?;
+            self.0.connection().call_resume(store, lower_setup(setup, &facts), format, state)?;
         Ok(match resumed {
-            Ok(resource) => Ok(Connection { exports, resource }),
+            Ok(resource) => Ok(Connection { exports: self.0, resource }),
             Err(fault) => Err(fault.into()),
         })
     }

@@ -31,6 +31,7 @@ use transom_io::{
 use transom_policy::Policy;
 
 use crate::{
+    background,
     bundle::Unpacked,
     chosen::{self, Deployment},
     deployment::{Extras, Running},
@@ -234,8 +235,8 @@ impl HostOperator {
         let room = self.rooms.get(&door.name).copied().unwrap_or(u64::MAX);
         let (loader, door) = (Arc::clone(&self.loader), door.clone());
         let (manifest, pins) = (manifest.clone(), pins.clone());
-        // Compiling takes a second and more.
-        let loaded = tokio::task::spawn_blocking(move || {
+        // Compiling takes a second and more, and peers are served meanwhile.
+        let loaded = background::run(move || {
             let mut version = loader.version(&manifest, &pins, &door.name, origin)?;
             doors::fits(&door, &version)?;
             let wanted = Arc::clone(&version.policy);

@@ -37,8 +37,8 @@ const MANY_SWAPS: usize = 10_000;
 const MANY_WARM: usize = 1000;
 const FEW_CONNECTIONS: usize = 10;
 
-/// Answers of a door before anybody swaps another one.
-const QUIET_ANSWERS: usize = 5000;
+/// How long the same peers ask before anybody swaps.
+const QUIET: Duration = Duration::from_secs(15);
 
 const ANSWER_MAX: Duration = Duration::from_secs(60);
 
@@ -115,13 +115,10 @@ fn row(name: &str, value: f64, unit: &str) -> Row {
 /// A thousand connections that are moved two hundred times, with one of them and a neighbour asking all the while.
 fn under_load(workspace: &Workspace) -> Result<Vec<Row>> {
     let mut house = House::new(workspace, CONNECTIONS)?;
-    let never = Arc::new(AtomicBool::new(false));
-    let mut quiet = asks(&house.place("near.sock"), &never, QUIET_ANSWERS)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let asking = ["sdk.sock", "near.sock", "far.sock"].map(|door| {
-        let (stopping, path) = (Arc::clone(&stop), house.place(door));
-        thread::spawn(move || asks(&path, &stopping, usize::MAX))
-    });
+    let quiet = Asking::begin(&house);
+    thread::sleep(QUIET);
+    let Asked { beside: mut quiet, .. } = quiet.end()?;
+    let asking = Asking::begin(&house);
 
     let mut whole = Vec::with_capacity(SWAPS);
     let mut before = None;
@@ -133,13 +130,7 @@ fn under_load(workspace: &Workspace) -> Result<Vec<Row>> {
     }
     let after = process::memory(house.host.id())?;
     let before = before.context("too few swaps")?;
-    stop.store(true, Ordering::Relaxed);
-    let [swapped, near, far] = asking.map(|asking| match asking.join() {
-        Ok(took) => took,
-        Err(_) => bail!("a peer that asked has failed"),
-    });
-    let (mut swapped, mut beside) = (swapped?, near?);
-    beside.extend(far?);
+    let Asked { mut swapped, mut beside } = asking.end()?;
     let status = house.control.ask("status", json!({}))?;
     let pause = |name: &str| {
         let doors = status.get("doors").and_then(Value::as_array).into_iter().flatten();
@@ -208,12 +199,48 @@ fn text(folder: &Path) -> String {
     )
 }
 
-/// Asks what the codec answers by itself, until it is told to stop or has had so many answers. Gives how long each took.
-fn asks(path: &Path, stop: &AtomicBool, answers: usize) -> Result<Vec<Duration>> {
+/// One peer at each of the three doors, who asks all the while.
+struct Asking {
+    stop: Arc<AtomicBool>,
+    peers: [thread::JoinHandle<Result<Vec<Duration>>>; 3],
+}
+
+/// How long each answer took.
+struct Asked {
+    /// At the door that is swapped.
+    swapped: Vec<Duration>,
+    /// At the two others.
+    beside: Vec<Duration>,
+}
+
+impl Asking {
+    fn begin(house: &House) -> Asking {
+        let stop = Arc::new(AtomicBool::new(false));
+        let peers = ["sdk.sock", "near.sock", "far.sock"].map(|door| {
+            let (stop, path) = (Arc::clone(&stop), house.place(door));
+            thread::spawn(move || asks(&path, &stop))
+        });
+        Asking { stop, peers }
+    }
+
+    fn end(self) -> Result<Asked> {
+        self.stop.store(true, Ordering::Relaxed);
+        let [swapped, near, far] = self.peers.map(|peer| match peer.join() {
+            Ok(took) => took,
+            Err(_) => bail!("a peer that asked has failed"),
+        });
+        let mut beside = near?;
+        beside.extend(far?);
+        Ok(Asked { swapped: swapped?, beside })
+    }
+}
+
+/// Asks what the codec answers by itself, until it is told to stop. Gives how long each took.
+fn asks(path: &Path, stop: &AtomicBool) -> Result<Vec<Duration>> {
     let mut peer = Peer::connect(path)?;
     peer.initialize()?;
     let mut took = Vec::new();
-    while !stop.load(Ordering::Relaxed) && took.len() < answers {
+    while !stop.load(Ordering::Relaxed) {
         let begun = Instant::now();
         // Refused, which is an answer as well; the end of the connection is none.
         if let Err(error) = peer.request("no/such/method", json!({}))

@@ -23,7 +23,7 @@ impl Open {
         }
         let (source, format) = (&self.serving.source, self.serving.source.manifest().state_format);
         let state = self.codec.suspend()?;
-        match resume(source.as_ref(), &self.setup, format, &state) {
+        match resume(source.as_ref(), None, &self.setup, format, &state) {
             Ok(codec) => self.codec = codec,
             Err(error) => {
                 // It would be the same the next time.

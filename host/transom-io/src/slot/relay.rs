@@ -11,7 +11,7 @@ use transom_frame::ConnectionId;
 
 use super::ConnectionFigures;
 
-/// How many are told and have not heard yet: while one thread moves a connection, the others serve. Each that hears has the next
+/// How many are told and have not heard yet: more would be ready before their turn, and wait. Each that hears has the next
 /// one told.
 const AT_A_TIME: usize = 1;
 

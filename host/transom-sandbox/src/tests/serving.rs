@@ -114,11 +114,15 @@ fn a_suspended_connection_goes_on_in_a_new_instance() {
         say(&mut *old, text).unwrap();
     }
     let state = old.suspend().unwrap();
-    let mut new = component.resume(&setup(), 3, &state).unwrap();
+    let prepared = component.prepare().unwrap().expect("an instance ahead");
 
     assert_eq!(state, 3u64.to_le_bytes());
-    assert_eq!(new.suspend().unwrap(), state);
-    assert_eq!(new.handle(10, Input::Deadline).unwrap().last(), Some(&Output::Deadline(Some(14))));
+    for resumed in [component.resume(&setup(), 3, &state), prepared.resume(&setup(), 3, &state)] {
+        let mut new = resumed.unwrap();
+        assert_eq!(new.suspend().unwrap(), state);
+        let outputs = new.handle(10, Input::Deadline).unwrap();
+        assert_eq!(outputs.last(), Some(&Output::Deadline(Some(14))));
+    }
     // Suspend only reads, so the old one could go on too (decision 52).
     assert_eq!(old.handle(10, Input::Deadline).unwrap().last(), Some(&Output::Deadline(Some(14))));
 }

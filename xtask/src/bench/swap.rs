@@ -116,7 +116,10 @@ fn row(name: &str, value: f64, unit: &str) -> Row {
 fn under_load(workspace: &Workspace) -> Result<Vec<Row>> {
     let mut house = House::new(workspace, CONNECTIONS)?;
     let quiet = Asking::begin(&house);
-    thread::sleep(QUIET);
+    let until = Instant::now() + QUIET;
+    while Instant::now() < until {
+        thread::park_timeout(until.saturating_duration_since(Instant::now()));
+    }
     let Asked { beside: mut quiet, .. } = quiet.end()?;
     let asking = Asking::begin(&house);
 

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use transom_policy::Limits;
 
-use super::{BUILT_IN, Carrier, Manifest, TOOLS_OTHERWISE, state_directory};
+use super::{BUILT_IN, CHILD_TOOLS, Carrier, Manifest, TOOLS, TOOLS_OTHERWISE, state_directory};
 use crate::{
     error::ConfigErrors,
     lock::Lock,
@@ -56,6 +56,15 @@ fn without_a_manifest_there_are_two_doors_and_the_scripted_model() {
     assert_eq!(manifest.tools.enabled, TOOLS_OTHERWISE);
     // The text can be shown, copied and changed.
     assert!(Manifest::parse(Path::new("transom.toml"), BUILT_IN.as_bytes()).is_ok());
+}
+
+#[test]
+fn the_tools_of_a_manifest_that_names_none_are_all_but_those_for_children() {
+    let mut all = TOOLS.to_owned();
+    assert!(all.is_sorted());
+    assert!(CHILD_TOOLS.iter().all(|tool| TOOLS.contains(tool)));
+    all.retain(|tool| !CHILD_TOOLS.contains(tool));
+    assert_eq!(all, TOOLS_OTHERWISE);
 }
 
 #[test]

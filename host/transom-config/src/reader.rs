@@ -68,10 +68,7 @@ impl Reader<'_> {
     pub(crate) fn refuse<T>(mut self) -> Result<T, ConfigErrors> {
         // Tables are read key by key; people read from the top.
         self.errors.sort_by_key(|(at, _)| *at);
-        let sources = self.sources;
-        Err(ConfigErrors(
-            self.errors.into_iter().map(|(at, message)| sources.error(at, message)).collect(),
-        ))
+        Err(ConfigErrors(self.sources.errors(self.errors)))
     }
 
     /// `Some`: the misspelt or unlucky word has a sentence of its own.
@@ -271,13 +268,14 @@ impl Reader<'_> {
             return None;
         };
         let mut texts: Vec<(String, usize)> = Vec::new();
+        let mut named = HashSet::new();
         for entry in list.iter() {
             let Some(text) = self.text_of(entry, key) else { continue };
             let at = entry.span().start;
-            if texts.iter().any(|(earlier, _)| *earlier == text) {
-                self.complain(at, format!("`{key}` holds `{text}` a second time; name it once"));
-            } else {
+            if named.insert(text.clone()) {
                 texts.push((text, at));
+            } else {
+                self.complain(at, format!("`{key}` holds `{text}` a second time; name it once"));
             }
         }
         Some(texts)

@@ -506,11 +506,14 @@ fn beyond<'r>(
     rules: impl Iterator<Item = (&'r PermissionRule, &'r String)>,
     texts: &[String],
 ) -> Vec<String> {
-    let mut others: Vec<&String> = texts.iter().collect();
+    let mut others: BTreeMap<&String, usize> = BTreeMap::new();
+    for text in texts {
+        *others.entry(text).or_default() += 1;
+    }
     let mut found = Vec::new();
     for (rule, text) in rules {
-        match others.iter().position(|other| *other == text) {
-            Some(at) => drop(others.swap_remove(at)),
+        match others.get_mut(text).filter(|count| **count > 0) {
+            Some(count) => *count -= 1,
             None => found.push(format!("{} ({}:{})", shown(text), rule.file, rule.line)),
         }
     }

@@ -8,7 +8,7 @@ use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue},
 };
-use transom_policy::nearest;
+use transom_policy::{called, nearest};
 
 use crate::{
     error::{ConfigErrors, remedy},
@@ -320,15 +320,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn wrong(&mut self, node: &Node<'_>, what: &str, right: &str) {
-        let found = match node.get_ref() {
-            DeValue::String(text) => format!("the text {text:?}"),
-            DeValue::Integer(integer) => format!("the number {integer}"),
-            DeValue::Float(float) => format!("the number {float}"),
-            DeValue::Boolean(boolean) => boolean.to_string(),
-            DeValue::Datetime(moment) => format!("the date {moment}"),
-            DeValue::Array(_) => "a list".to_owned(),
-            DeValue::Table(_) => "a table".to_owned(),
-        };
+        let found = called(node.get_ref());
         self.complain(node.span().start, format!("{what} is {found}; it must be {right}"));
     }
 

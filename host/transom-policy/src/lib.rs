@@ -19,7 +19,7 @@ pub use crate::{
     nearest::nearest,
     places::Places,
     rules::{FrameRule, FrameRules, WrongRule},
-    text::{Complaint, PolicyError, named_limits},
+    text::{Complaint, PolicyError, called, named_limits},
     trust::{Trust, TrustKey, WrongKey, signing_key_id},
 };
 

@@ -270,20 +270,24 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, right: &str) {
-        let found = match value.get_ref() {
-            DeValue::String(text) => format!("the text {}", quoted(text)),
-            DeValue::Integer(integer) => format!("the number {integer}"),
-            DeValue::Float(float) => format!("the number {float}"),
-            DeValue::Boolean(boolean) => boolean.to_string(),
-            DeValue::Datetime(moment) => format!("the date {moment}"),
-            DeValue::Array(_) => "a list".to_owned(),
-            DeValue::Table(_) => "a table".to_owned(),
-        };
-        self.complain(value.span().start, found, right);
+        self.complain(value.span().start, called(value.get_ref()), right);
     }
 
     fn complain(&mut self, at: usize, found: String, right: &str) {
         self.complaints.push((at, found, right.to_owned()));
+    }
+}
+
+/// What a value is called in complaints.
+pub fn called(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the text {}", quoted(text)),
+        DeValue::Integer(integer) => format!("the number {integer}"),
+        DeValue::Float(float) => format!("the number {float}"),
+        DeValue::Boolean(boolean) => boolean.to_string(),
+        DeValue::Datetime(moment) => format!("the date {moment}"),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
     }
 }
 

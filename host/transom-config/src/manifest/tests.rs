@@ -146,7 +146,7 @@ fn what_the_page_shows_is_accepted() {
 /// for each of them, it would take minutes.
 #[test]
 fn complaints_and_lists_are_read_in_one_go_however_long_they_are() {
-    let (done, ended) = mpsc::channel();
+    let (done, ended) = mpsc::sync_channel(1);
     let reading = thread::spawn(move || {
         read_long_ones();
         done.send(())

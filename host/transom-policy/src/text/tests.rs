@@ -275,7 +275,7 @@ fn limits_that_a_text_names_are_told_from_defaults() {
 /// for each of them, it would take minutes.
 #[test]
 fn a_policy_is_read_in_one_go_however_long_it_is() {
-    let (done, ended) = mpsc::channel();
+    let (done, ended) = mpsc::sync_channel(1);
     let reading = thread::spawn(move || {
         read_long_ones();
         done.send(())

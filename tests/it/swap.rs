@@ -285,7 +285,7 @@ fn figures_are_offered_in_the_format_of_prometheus() {
     let read = |request: &str| {
         let mut stream = TcpStream::connect(&address).expect("it listens");
         stream
-            .write_all(format!("{request} HTTP/1.1\r\nhost: here\r\n\r\n").as_bytes())
+            .write_all(format!("{request} HTTP/1.1\r\nhost: {address}\r\n\r\n").as_bytes())
             .expect("taken");
         let mut page = String::new();
         stream.read_to_string(&mut page).expect("an answer");

@@ -2,9 +2,9 @@
 //! was lost or doubled on the way.
 
 use transom_guest::{
-    Closing, Fault, FaultKind, Framing, Input, Machine, Manifest, Millis, Output, Outputs, Setup,
-    Unit,
+    Closing, Fault, FaultKind, Input, Machine, Manifest, Millis, Output, Outputs, Setup, Unit,
 };
+use transom_programs::manifest;
 
 transom_guest::export!(Counts);
 
@@ -20,16 +20,8 @@ fn prefix(setup: &Setup) -> String {
 
 impl Machine for Counts {
     fn describe() -> Manifest {
-        Manifest {
-            protocol: "hostile".to_owned(),
-            revisions: vec!["1".to_owned()],
-            framings: vec![Framing::Lines],
-            sends: vec!["session/*".to_owned()],
-            headers: vec![],
-            state_format: 1,
-            // The later format begins with what this one holds.
-            resumes: vec![1, 2],
-        }
+        // The later format begins with what this one holds.
+        manifest(1, &[1, 2])
     }
 
     fn open(_out: &mut Outputs, setup: Setup) -> Result<Counts, Fault> {

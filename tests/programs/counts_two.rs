@@ -2,9 +2,9 @@
 //! of the two resumes the other's.
 
 use transom_guest::{
-    Closing, Fault, FaultKind, Framing, Input, Machine, Manifest, Millis, Output, Outputs, Setup,
-    Unit,
+    Closing, Fault, FaultKind, Input, Machine, Manifest, Millis, Output, Outputs, Setup, Unit,
 };
+use transom_programs::manifest;
 
 transom_guest::export!(CountsTwo);
 
@@ -15,15 +15,7 @@ struct CountsTwo {
 
 impl Machine for CountsTwo {
     fn describe() -> Manifest {
-        Manifest {
-            protocol: "hostile".to_owned(),
-            revisions: vec!["1".to_owned()],
-            framings: vec![Framing::Lines],
-            sends: vec!["session/*".to_owned()],
-            headers: vec![],
-            state_format: 2,
-            resumes: vec![1, 2],
-        }
+        manifest(2, &[1, 2])
     }
 
     fn open(_out: &mut Outputs, _setup: Setup) -> Result<CountsTwo, Fault> {

@@ -1,8 +1,7 @@
 //! A version that takes over nobody: it writes a state of its own and reads no other.
 
-use transom_guest::{
-    Fault, FaultKind, Framing, Input, Machine, Manifest, Millis, Outputs, Setup, Unit,
-};
+use transom_guest::{Fault, FaultKind, Input, Machine, Manifest, Millis, Outputs, Setup, Unit};
+use transom_programs::manifest;
 
 transom_guest::export!(Forgets);
 
@@ -10,15 +9,7 @@ struct Forgets;
 
 impl Machine for Forgets {
     fn describe() -> Manifest {
-        Manifest {
-            protocol: "hostile".to_owned(),
-            revisions: vec!["1".to_owned()],
-            framings: vec![Framing::Lines],
-            sends: vec!["session/*".to_owned()],
-            headers: vec![],
-            state_format: 2,
-            resumes: vec![2],
-        }
+        manifest(2, &[2])
     }
 
     fn open(_out: &mut Outputs, _setup: Setup) -> Result<Forgets, Fault> {

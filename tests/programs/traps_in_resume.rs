@@ -1,6 +1,7 @@
 //! A version that takes up the state of `counts` and fails at it.
 
-use transom_guest::{Fault, Framing, Input, Machine, Manifest, Millis, Outputs, Setup, Unit};
+use transom_guest::{Fault, Input, Machine, Manifest, Millis, Outputs, Setup, Unit};
+use transom_programs::manifest;
 
 transom_guest::export!(TrapsInResume);
 
@@ -8,15 +9,7 @@ struct TrapsInResume;
 
 impl Machine for TrapsInResume {
     fn describe() -> Manifest {
-        Manifest {
-            protocol: "hostile".to_owned(),
-            revisions: vec!["1".to_owned()],
-            framings: vec![Framing::Lines],
-            sends: vec!["session/*".to_owned()],
-            headers: vec![],
-            state_format: 1,
-            resumes: vec![1],
-        }
+        manifest(1, &[1])
     }
 
     fn open(_out: &mut Outputs, _setup: Setup) -> Result<TrapsInResume, Fault> {

@@ -3,6 +3,8 @@
 
 use std::{fmt, io, path::Path};
 
+use transom_policy::Places;
+
 /// One complaint about one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
@@ -47,12 +49,13 @@ impl ConfigErrors {
 
 impl ConfigError {
     /// A complaint about the byte at `at` of a text.
-    pub(crate) fn at(file: &str, text: &str, at: usize, message: String) -> ConfigError {
-        let before = text.get(..at).unwrap_or(text);
-        let line = before.matches('\n').count() + 1;
-        let start = before.rfind('\n').map_or(0, |end| end + 1);
-        let column = before.get(start..).map_or(0, |line| line.chars().count()) + 1;
-        ConfigError { file: file.to_owned(), position: Some((line, column)), message }
+    pub(crate) fn at(
+        file: &str,
+        places: &mut Places<'_>,
+        at: usize,
+        message: String,
+    ) -> ConfigError {
+        ConfigError { file: file.to_owned(), position: Some(places.of(at)), message }
     }
 }
 
@@ -64,7 +67,7 @@ pub(crate) fn utf8<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, ConfigEr
         let message = format!("the byte {found:#04x} is not UTF-8; save the file as UTF-8");
         ConfigErrors(vec![ConfigError::at(
             &file.display().to_string(),
-            &valid,
+            &mut Places::new(&valid),
             valid.len(),
             message,
         )])

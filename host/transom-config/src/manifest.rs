@@ -64,7 +64,7 @@ pub const BUILT_IN_COMPONENTS: &[&str] = &["acp", "frames", "sdk"];
 /// Model providers there are.
 pub const PROVIDERS: &[&str] = &["deepseek-official", "scripted"];
 
-/// Built-in tools there are.
+/// Built-in tools there are, in the order of their names.
 pub const TOOLS: &[&str] = &[
     "ask_user_question",
     "bash",
@@ -90,7 +90,7 @@ pub const TOOLS: &[&str] = &[
 /// children can be.
 pub const CHILD_TOOLS: &[&str] = &["interrupt_agent", "list_agents", "send_message"];
 
-/// The tools that there are where a manifest names none and children are for one task.
+/// The tools that there are where a manifest names none and children are for one task: all but [`CHILD_TOOLS`].
 pub(crate) const TOOLS_OTHERWISE: &[&str] = &[
     "ask_user_question",
     "bash",

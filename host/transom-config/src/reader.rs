@@ -8,7 +8,7 @@ use toml::{
     Spanned,
     de::{DeString, DeTable, DeValue},
 };
-use transom_policy::nearest;
+use transom_policy::{called, nearest};
 
 use crate::{
     error::{ConfigErrors, remedy},
@@ -68,10 +68,7 @@ impl Reader<'_> {
     pub(crate) fn refuse<T>(mut self) -> Result<T, ConfigErrors> {
         // Tables are read key by key; people read from the top.
         self.errors.sort_by_key(|(at, _)| *at);
-        let sources = self.sources;
-        Err(ConfigErrors(
-            self.errors.into_iter().map(|(at, message)| sources.error(at, message)).collect(),
-        ))
+        Err(ConfigErrors(self.sources.errors(self.errors)))
     }
 
     /// `Some`: the misspelt or unlucky word has a sentence of its own.
@@ -271,13 +268,14 @@ impl Reader<'_> {
             return None;
         };
         let mut texts: Vec<(String, usize)> = Vec::new();
+        let mut named = HashSet::new();
         for entry in list.iter() {
             let Some(text) = self.text_of(entry, key) else { continue };
             let at = entry.span().start;
-            if texts.iter().any(|(earlier, _)| *earlier == text) {
-                self.complain(at, format!("`{key}` holds `{text}` a second time; name it once"));
-            } else {
+            if named.insert(text.clone()) {
                 texts.push((text, at));
+            } else {
+                self.complain(at, format!("`{key}` holds `{text}` a second time; name it once"));
             }
         }
         Some(texts)
@@ -322,15 +320,7 @@ impl Reader<'_> {
     }
 
     pub(crate) fn wrong(&mut self, node: &Node<'_>, what: &str, right: &str) {
-        let found = match node.get_ref() {
-            DeValue::String(text) => format!("the text {text:?}"),
-            DeValue::Integer(integer) => format!("the number {integer}"),
-            DeValue::Float(float) => format!("the number {float}"),
-            DeValue::Boolean(boolean) => boolean.to_string(),
-            DeValue::Datetime(moment) => format!("the date {moment}"),
-            DeValue::Array(_) => "a list".to_owned(),
-            DeValue::Table(_) => "a table".to_owned(),
-        };
+        let found = called(node.get_ref());
         self.complain(node.span().start, format!("{what} is {found}; it must be {right}"));
     }
 

@@ -8,6 +8,7 @@ use toml::{
     Spanned,
     de::{DeArray, DeTable, DeValue},
 };
+use transom_policy::Places;
 
 use crate::{error::ConfigError, reader::Node};
 
@@ -20,6 +21,8 @@ struct Source<'t> {
     begin: usize,
     directory: &'t Path,
     kind: SourceKind,
+    /// Where its lines end.
+    ends: Vec<usize>,
 }
 
 /// Whether a source has lines.
@@ -42,7 +45,8 @@ impl<'t> Sources<'t> {
     ) -> usize {
         // One more than the text has, for complaints about its end.
         let begin = self.0.last().map_or(0, |last| last.begin + last.text.len() + 1);
-        self.0.push(Source { name, text, begin, directory, kind });
+        let ends = text.match_indices('\n').map(|(at, _)| at).collect();
+        self.0.push(Source { name, text, begin, directory, kind, ends });
         begin
     }
 
@@ -80,22 +84,27 @@ impl<'t> Sources<'t> {
         }
     }
 
-    /// A complaint about a place.
-    pub(crate) fn error(&self, at: usize, message: String) -> ConfigError {
-        match self.of(at) {
+    /// Complaints about places, which are in order.
+    pub(crate) fn errors(&self, complaints: Vec<(usize, String)>) -> Vec<ConfigError> {
+        // Of the source that the one before was about, with its first place.
+        let mut earlier: Option<(usize, Places<'_>)> = None;
+        let error = |(at, message): (usize, String)| match self.of(at) {
             Some(source) if source.kind == SourceKind::File => {
-                ConfigError::at(&source.name, source.text, at - source.begin, message)
+                let same = earlier.take().filter(|(begin, _)| *begin == source.begin);
+                let new = || (source.begin, Places::new(source.text));
+                let (_, places) = earlier.insert(same.unwrap_or_else(new));
+                ConfigError::at(&source.name, places, at - source.begin, message)
             }
             Some(source) => ConfigError { file: source.name.clone(), position: None, message },
             None => ConfigError { file: "manifest".to_owned(), position: None, message },
-        }
+        };
+        complaints.into_iter().map(error).collect()
     }
 }
 
 impl Source<'_> {
     fn line(&self, at: usize) -> usize {
-        let before = self.text.get(..at - self.begin).unwrap_or(self.text);
-        before.matches('\n').count() + 1
+        self.ends.partition_point(|end| *end < at - self.begin) + 1
     }
 }
 

@@ -24,6 +24,23 @@ pub struct Header {
     pub agent_preset: Option<String>,
 }
 
+#[cfg(test)]
+impl Header {
+    /// Of a session at top level, for tests.
+    pub(crate) fn main() -> Header {
+        Header {
+            id: "main".into(),
+            created_at: 1,
+            cwd: Some("/w".to_owned()),
+            parent_session: None,
+            seed_length: None,
+            origin: None,
+            delegation_depth: 0,
+            agent_preset: None,
+        }
+    }
+}
+
 /// Why a session has a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,11 +1,17 @@
 //! Figures for those who scrape: the text format of Prometheus over HTTP, at an address of this machine. One page, one request
-//! for each connection, nothing of what the peer sends but its first line.
+//! for each connection. What of a request is looked at is in `metrics/request.rs`.
+
+mod request;
 
 use std::{
+    collections::VecDeque,
     fmt::Write as _,
     io,
     net::SocketAddr,
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -13,11 +19,12 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
     sync::watch,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{sleep, timeout},
 };
 use tracing::warn;
 
+use self::request::Asked;
 use crate::{
     connection::told_to_stop,
     slot::{ConnectionFigures, Health, Histogram, SCRAPED_BITS, Slot},
@@ -26,42 +33,56 @@ use crate::{
 /// Bytes of a request's head. Scrapers send some hundred.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Scrapers at a time.
+/// Scrapers at a time. When another one comes, the one that has waited longest to ask is let go.
 const SCRAPERS_MAX: usize = 8;
 
-/// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long one may take to ask. Whoever connects has its request ready.
+const ASKING_MAX: Duration = Duration::from_secs(2);
+
+/// How long one may take to read its answer.
+const READING_MAX: Duration = Duration::from_secs(10);
 
 /// As for every carrier: without it, a failing `accept` is a busy loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// An address at which figures are offered.
 #[derive(Debug)]
-pub struct Metrics(TcpListener);
+pub struct Metrics {
+    listener: TcpListener,
+    asking_max: Duration,
+}
 
 impl Metrics {
     /// Takes the address.
     pub async fn bind(address: SocketAddr) -> io::Result<Metrics> {
-        TcpListener::bind(address).await.map(Metrics)
+        let listener = TcpListener::bind(address).await?;
+        Ok(Metrics { listener, asking_max: ASKING_MAX })
     }
 
     /// Where it is, if the system chose the port.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.listener.local_addr()
     }
 
     /// Answers until `stop` turns true.
     pub async fn serve(self, slots: Vec<Arc<Slot>>, mut stop: watch::Receiver<bool>) {
         let slots: Arc<[Arc<Slot>]> = slots.into();
         let mut scrapers = JoinSet::new();
+        let mut places = VecDeque::new();
         loop {
             tokio::select! {
                 () = told_to_stop(&mut stop) => return,
-                accepted = self.0.accept(), if scrapers.len() < SCRAPERS_MAX => match accepted {
+                accepted = self.listener.accept(), if has_room(&mut places) => match accepted {
                     Ok((stream, _)) => {
-                        let slots = Arc::clone(&slots);
+                        let (slots, has_asked) = (Arc::clone(&slots), Arc::default());
+                        let asked = Arc::clone(&has_asked);
+                        let asking_max = self.asking_max;
                         // Who does not get an answer asks again; nobody here needs to know.
-                        scrapers.spawn(async move { drop(timeout(PATIENCE, answer(stream, &slots)).await) });
+                        let scraper = scrapers.spawn(async move {
+                            drop(one(stream, &slots, asking_max, &asked).await);
+                        });
+                        make_room(&mut places);
+                        places.push_back(Place { scraper, has_asked });
                     }
                     Err(error) => {
                         warn!(%error, "accepting a scraper failed");
@@ -74,20 +95,63 @@ impl Metrics {
     }
 }
 
-async fn answer(mut stream: TcpStream, slots: &[Arc<Slot>]) -> io::Result<()> {
+/// A scraper that is served.
+struct Place {
+    scraper: AbortHandle,
+    has_asked: Arc<AtomicBool>,
+}
+
+/// Whether another one can be served: there is a place, or somebody is in it who has not asked for anything.
+fn has_room(places: &mut VecDeque<Place>) -> bool {
+    places.retain(|place| !place.scraper.is_finished());
+    places.len() < SCRAPERS_MAX || places.iter().any(|place| !place.has_asked.load(Relaxed))
+}
+
+/// Lets the one go that has been silent longest, where there are too many.
+fn make_room(places: &mut VecDeque<Place>) {
+    if places.len() < SCRAPERS_MAX {
+        return;
+    }
+    let silent = places.iter().position(|place| !place.has_asked.load(Relaxed));
+    if let Some(silent) = silent.and_then(|at| places.remove(at)) {
+        silent.scraper.abort();
+    }
+}
+
+async fn one(
+    mut stream: TcpStream,
+    slots: &[Arc<Slot>],
+    asking_max: Duration,
+    has_asked: &AtomicBool,
+) -> io::Result<()> {
+    let Ok(head) = timeout(asking_max, head(&mut stream)).await else { return Ok(()) };
+    let Some(head) = head? else { return Ok(()) };
+    has_asked.store(true, Relaxed);
+    let (status, body) = match request::read(&head) {
+        Asked::Figures => ("200 OK", text(slots)),
+        Asked::Elsewhere => ("404 Not Found", "figures are at /metrics\n".to_owned()),
+        Asked::OtherMethod => ("405 Method Not Allowed", "figures are read with GET\n".to_owned()),
+        Asked::OfAnother => (
+            "421 Misdirected Request",
+            "figures are for this machine; ask for localhost or a loopback address\n".to_owned(),
+        ),
+    };
+    let told = timeout(READING_MAX, answer(&mut stream, status, &body)).await;
+    told.unwrap_or(Ok(()))
+}
+
+/// A request up to its empty line; `None` if it does not come to that.
+async fn head(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if head.len() > HEAD_BYTES_MAX || stream.read_buf(&mut head).await? == 0 {
-            return Ok(());
+            return Ok(None);
         }
     }
-    let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
-    let mut words = line.split(|byte| *byte == b' ');
-    let (status, body) = match (words.next(), words.next()) {
-        (Some(b"GET"), Some(b"/metrics")) => ("200 OK", text(slots)),
-        (Some(b"GET"), _) => ("404 Not Found", "figures are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "figures are read with GET\n".to_owned()),
-    };
+    Ok(Some(head))
+}
+
+async fn answer(stream: &mut TcpStream, status: &str, body: &str) -> io::Result<()> {
     let head = format!(
         "HTTP/1.0 {status}\r\ncontent-type: text/plain; version=0.0.4; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
@@ -210,3 +274,6 @@ fn text(slots: &[Arc<Slot>]) -> String {
 fn labels(slot: &Slot) -> String {
     format!("door=\"{}\",component=\"{}\"", slot.door(), slot.component())
 }
+
+#[cfg(test)]
+mod tests;

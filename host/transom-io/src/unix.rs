@@ -1,15 +1,19 @@
 //! Carrier `unix`: a door on a socket file that only its owner may open.
 
 use std::{
-    fs, io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
+    fs::{self, File},
+    io,
+    os::{
+        fd::AsFd as _,
+        unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
 use tokio::{
-    net::{UnixListener, UnixStream},
+    net::{UnixListener, UnixSocket, UnixStream},
     sync::watch,
     task::{JoinSet, spawn_blocking},
     time::sleep,
@@ -27,6 +31,12 @@ use crate::{
 /// Between two tries to accept after one failed. The peer still waits, so the next try fails as well
 /// until somebody gives something back: without a pause that is a busy loop that floods the log.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Of socket files.
+const MODE: u32 = 0o600;
+
+/// Peers that wait to be accepted. Systems have a bound of their own, which is seldom higher.
+const WAITING_MAX: u32 = 4_096;
 
 /// A bound socket. Dropping it removes the file.
 #[derive(Debug)]
@@ -64,19 +74,15 @@ impl Socket {
         if let Some(directory) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
         }
-        match fs::symlink_metadata(path) {
-            Ok(there) if !there.file_type().is_socket() => {
-                return Err(BindError::NotASocket(path.to_owned()));
-            }
-            Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+        if !is_free(path)? {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
                 return Err(BindError::InUse(path.to_owned()));
             }
-            Ok(_) => fs::remove_file(path).map_err(fail)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(fail(error)),
+            fs::remove_file(path).map_err(fail)?;
         }
-        let listener = UnixListener::bind(path).map_err(fail)?;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(fail)?;
+        let listener = listen(path).map_err(fail)?;
+        // A mask of the process may have taken more from the owner than from others.
+        fs::set_permissions(path, fs::Permissions::from_mode(MODE)).map_err(fail)?;
         let file = identity(path).map_err(fail)?;
         Ok(Socket { listener, path: path.to_owned(), file })
     }
@@ -138,6 +144,26 @@ fn most(door: &OpenDoor) -> usize {
     usize::try_from(door.slot.active().policy.limits.connections_max).unwrap_or(usize::MAX)
 }
 
+/// Whether nothing is at a path; an error if something is that is no socket, or nobody can tell.
+pub fn is_free(path: &Path) -> Result<bool, BindError> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => Ok(false),
+        Ok(_) => Err(BindError::NotASocket(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(BindError::Io { path: path.to_owned(), error }),
+    }
+}
+
+/// A listening socket whose file is its owner's from its first moment: the system makes it with the mode that the socket
+/// has by then, less what the process masks.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    let file = File::from(socket.as_fd().try_clone_to_owned()?);
+    file.set_permissions(fs::Permissions::from_mode(MODE))?;
+    socket.bind(path)?;
+    socket.listen(WAITING_MAX)
+}
+
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let file = fs::symlink_metadata(path)?;
     Ok((file.dev(), file.ino()))
@@ -163,4 +189,20 @@ async fn one(host: &Host, door: &OpenDoor, stream: UnixStream, stop: watch::Rece
     let peer = PeerFacts { carrier: "unix", peer, owns_process: false };
     let (reader, writer) = stream.into_split();
     serve(host, door, &peer, reader, writer, stop).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
+    use super::listen;
+
+    #[tokio::test]
+    async fn a_socket_file_is_its_owners_before_anybody_can_set_its_mode() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("new.sock");
+        let _listener = listen(&path).unwrap();
+        let mode = fs::symlink_metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
 }

@@ -6,6 +6,7 @@ mod decide;
 pub mod keys;
 pub mod limits;
 mod nearest;
+mod places;
 mod rules;
 mod text;
 mod trust;
@@ -16,8 +17,9 @@ pub use crate::{
     decide::{Action, Decision, Reason, decide},
     limits::{DOOR_LIMITS, LIMITS, Limits, MIB},
     nearest::nearest,
+    places::Places,
     rules::{FrameRule, FrameRules, WrongRule},
-    text::{Complaint, PolicyError, named_limits},
+    text::{Complaint, PolicyError, called, named_limits},
     trust::{Trust, TrustKey, WrongKey, signing_key_id},
 };
 

@@ -1,6 +1,6 @@
 //! Policy text: TOML in, a policy or everything that is wrong with it out.
 
-use std::fmt;
+use std::{collections::HashSet, fmt};
 
 use toml::{
     Spanned,
@@ -11,6 +11,7 @@ use crate::{
     FRAMES, FrameRule, FrameRules, LIMITS, Limits, POLICY, Policy, TRUST, Trust, TrustKey,
     limits::{LIMIT_KEYS, LimitKey, memory_bytes_for, output_bytes_for},
     nearest::nearest,
+    places::Places,
 };
 
 /// One thing that is wrong with a policy text.
@@ -44,15 +45,20 @@ pub struct PolicyError {
 }
 
 pub(crate) fn parse(file: &str, text: &str) -> Result<Policy, PolicyError> {
-    let mut reader = Reader { file, text, complaints: Vec::new() };
+    let mut reader = Reader { text, complaints: Vec::new() };
     let policy = reader.policy();
     if reader.complaints.is_empty() {
         return Ok(policy);
     }
     // Tables are read in the order of their keys; people read from the top.
     let mut complaints = reader.complaints;
-    complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
-    Err(PolicyError { complaints })
+    complaints.sort_by_key(|(at, ..)| *at);
+    let mut places = Places::new(text);
+    let complaints = complaints.into_iter().map(|(at, found, right)| {
+        let (line, column) = places.of(at);
+        Complaint { file: file.to_owned(), line, column, found, right }
+    });
+    Err(PolicyError { complaints: complaints.collect() })
 }
 
 /// The keys of `[limits]` that a policy's text names itself; the others are defaults, or follow from these.
@@ -68,9 +74,9 @@ pub fn named_limits(text: &str) -> Vec<String> {
 
 /// Reads on after a complaint, so that all of them come at once.
 struct Reader<'t> {
-    file: &'t str,
     text: &'t str,
-    complaints: Vec<Complaint>,
+    /// Where, what stands there, and what would be right.
+    complaints: Vec<(usize, String, String)>,
 }
 
 impl Reader<'_> {
@@ -115,6 +121,7 @@ impl Reader<'_> {
         let Some(entries) = list.get_ref().as_array() else {
             return self.wrong_type(list, "a list of frame names");
         };
+        let mut named = HashSet::new();
         for entry in entries.iter() {
             let at = entry.span().start;
             let Some(text) = entry.get_ref().as_str() else {
@@ -123,7 +130,7 @@ impl Reader<'_> {
             };
             match FrameRule::parse(text) {
                 Err(wrong) => self.complain(at, quoted(text), wrong.right),
-                Ok(rule) if rules.iter().any(|earlier| *earlier == rule) => {
+                Ok(_) if !named.insert(text) => {
                     self.complain(at, format!("{} a second time", quoted(text)), "each entry once");
                 }
                 Ok(rule) => rules.push(rule),
@@ -196,6 +203,7 @@ impl Reader<'_> {
         let Some(entries) = list.get_ref().as_array() else {
             return self.wrong_type(list, "a list of minisign public keys");
         };
+        let mut named = HashSet::new();
         for entry in entries.iter() {
             let at = entry.span().start;
             let Some(text) = entry.get_ref().as_str() else {
@@ -210,7 +218,7 @@ impl Reader<'_> {
                     };
                     self.complain(at, found, wrong.right);
                 }
-                Ok(key) if keys.contains(&key) => {
+                Ok(key) if !named.insert(key.clone()) => {
                     self.complain(at, format!("{} a second time", quoted(text)), "each key once");
                 }
                 Ok(key) => keys.push(key),
@@ -262,28 +270,24 @@ impl Reader<'_> {
     }
 
     fn wrong_type(&mut self, value: &Spanned<DeValue<'_>>, right: &str) {
-        let found = match value.get_ref() {
-            DeValue::String(text) => format!("the text {}", quoted(text)),
-            DeValue::Integer(integer) => format!("the number {integer}"),
-            DeValue::Float(float) => format!("the number {float}"),
-            DeValue::Boolean(boolean) => boolean.to_string(),
-            DeValue::Datetime(moment) => format!("the date {moment}"),
-            DeValue::Array(_) => "a list".to_owned(),
-            DeValue::Table(_) => "a table".to_owned(),
-        };
-        self.complain(value.span().start, found, right);
+        self.complain(value.span().start, called(value.get_ref()), right);
     }
 
     fn complain(&mut self, at: usize, found: String, right: &str) {
-        let before = self.text.get(..at).unwrap_or(self.text);
-        let start = before.rfind('\n').map_or(0, |end| end + 1);
-        self.complaints.push(Complaint {
-            file: self.file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before.get(start..).map_or(0, |line| line.chars().count()) + 1,
-            found,
-            right: right.to_owned(),
-        });
+        self.complaints.push((at, found, right.to_owned()));
+    }
+}
+
+/// What a value is called in complaints.
+pub fn called(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the text {}", quoted(text)),
+        DeValue::Integer(integer) => format!("the number {integer}"),
+        DeValue::Float(float) => format!("the number {float}"),
+        DeValue::Boolean(boolean) => boolean.to_string(),
+        DeValue::Datetime(moment) => format!("the date {moment}"),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
     }
 }
 

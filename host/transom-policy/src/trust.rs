@@ -28,7 +28,7 @@ pub struct Trust {
 }
 
 /// A minisign public key. Equal keys have equal texts.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct TrustKey {
     text: String,
     id: [u8; 8],

@@ -15,19 +15,26 @@ pub fn descends_from_here(process: u32) -> bool {
     if process == here {
         return false;
     }
+    // Who is gone meanwhile, or the first, has no parent.
+    descends(process, here, GENERATIONS_MAX, |at| Some(Stat::of(at)?.parent)).unwrap_or(true)
+}
+
+/// Whether a process descends from another one, by what `parent` knows; `None` if so many generations do not tell.
+pub(crate) fn descends(
+    process: u32,
+    from: u32,
+    generations: usize,
+    parent: impl Fn(u32) -> Option<u32>,
+) -> Option<bool> {
     let mut at = process;
-    for _ in 0..GENERATIONS_MAX {
-        // Gone meanwhile, or before the first: whoever it was, its line ends here.
-        let Some(stat) = Stat::of(at) else { return false };
-        if stat.parent == here {
-            return true;
+    for _ in 0..generations {
+        let Some(above) = parent(at) else { return Some(false) };
+        if above == from {
+            return Some(true);
         }
-        if stat.parent == 0 {
-            return false;
-        }
-        at = stat.parent;
+        at = above;
     }
-    true
+    None
 }
 
 #[cfg(test)]
@@ -37,7 +44,7 @@ mod tests {
         process::{Command, Stdio},
     };
 
-    use super::descends_from_here;
+    use super::{descends, descends_from_here};
 
     #[test]
     fn children_and_their_children_descend_and_nobody_else_does() {
@@ -56,5 +63,26 @@ mod tests {
         child.wait().unwrap();
         assert!(!descends_from_here(std::process::id()));
         assert!(!descends_from_here(1));
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_to_follow_or_goes_in_circles_tells_nothing() {
+        // Each number's parent is the one below it, except that 20 and 21 are each other's.
+        let parent = |process: u32| match process {
+            1 => None,
+            20 => Some(21),
+            other => Some(other - 1),
+        };
+        for (process, from, generations, expected) in [
+            (9, 5, 4, Some(true)),
+            (9, 5, 3, None),
+            (9, 10, 100, Some(false)),
+            (5, 5, 100, Some(false)),
+            (1, 0, 100, Some(false)),
+            (21, 5, 100, None),
+        ] {
+            let found = descends(process, from, generations, parent);
+            assert_eq!(found, expected, "{process} from {from}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! accident, and takes over what its commands leave behind.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     io,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -27,6 +27,7 @@ use tokio::{
 };
 
 use crate::{
+    ancestry::descends,
     confine::system,
     stat::{Stat, processes},
 };
@@ -79,7 +80,7 @@ pub fn end_descendants(patience: Duration) {
         let processes = processes();
         let living: Vec<_> = processes
             .iter()
-            .filter(|(process, stat)| !stat.is_dead() && is_below(*process, &processes))
+            .filter(|(process, stat)| !stat.is_dead() && is_below(**process, &processes))
             .collect();
         if living.is_empty() || Instant::now() >= deadline {
             return;
@@ -94,25 +95,14 @@ pub fn end_descendants(patience: Duration) {
 }
 
 /// Whether a process can be one that this one has started: it descends from it, unless orphans go elsewhere.
-pub(crate) fn is_below(process: u32, processes: &[(u32, Stat)]) -> bool {
+pub(crate) fn is_below(process: u32, processes: &HashMap<u32, Stat>) -> bool {
     if !ADOPTS.load(Ordering::Acquire) {
         return true;
     }
     let own = getpid().as_raw().cast_unsigned();
-    let parent = |number: u32| {
-        let found = processes.iter().find(|(process, _)| *process == number);
-        found.map(|(_, stat)| stat.parent)
-    };
-    let mut above = parent(process);
+    let parent = |number: u32| Some(processes.get(&number)?.parent);
     // A list that was made while numbers changed hands could go round in circles.
-    for _ in 0..processes.len() {
-        match above {
-            Some(number) if number == own => return true,
-            Some(number) => above = parent(number),
-            None => return false,
-        }
-    }
-    false
+    descends(process, own, processes.len(), parent).unwrap_or(false)
 }
 
 /// Starts a child that somebody will wait for. It is known before it can be mistaken for an orphan.
@@ -150,8 +140,9 @@ fn reap() {
     }
     // Somebody known hides the others from that view.
     let own = getpid().as_raw().cast_unsigned();
-    let children: Vec<_> = processes().into_iter().filter(|(_, stat)| stat.parent == own).collect();
-    known.retain(|known| children.iter().any(|(process, _)| process == known));
+    let mut children = processes();
+    children.retain(|_, stat| stat.parent == own);
+    known.retain(|known| children.contains_key(known));
     for (process, stat) in children {
         if stat.is_dead() && !known.contains(&process) {
             bury(Pid::from_raw(process.cast_signed()));

@@ -2,10 +2,11 @@
 //! on the same home finds and ends them. Never by name or number alone: numbers are used again.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Seek, Write},
+    iter::successors,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::Path,
 };
@@ -231,11 +232,10 @@ struct Witness {
 /// Groups in the session of a noted leader that is still the same, and those of which a member carries the mark.
 fn victims(noted: &BTreeMap<u32, u64>, run: &str) -> BTreeMap<u32, Witness> {
     let processes = processes();
-    let same = |leader: &u32| {
-        let leader = processes.iter().find(|(process, _)| process == leader);
-        leader.is_some_and(|(process, stat)| noted.get(process) == Some(&stat.started))
+    let same = |(leader, started): &(&u32, &u64)| {
+        processes.get(leader).is_some_and(|stat| stat.started == **started)
     };
-    let sessions: BTreeSet<u32> = noted.keys().copied().filter(|leader| same(leader)).collect();
+    let sessions: BTreeSet<u32> = noted.iter().filter(same).map(|(leader, _)| *leader).collect();
     let spared = own_groups(&processes);
     let mut victims = BTreeMap::new();
     for (process, stat) in &processes {
@@ -250,14 +250,11 @@ fn victims(noted: &BTreeMap<u32, u64>, run: &str) -> BTreeMap<u32, Witness> {
 }
 
 /// The groups of this process and of those it descends from: it may itself have been started by something left behind.
-fn own_groups(processes: &[(u32, Stat)]) -> BTreeSet<u32> {
-    let mut groups = BTreeSet::new();
-    let mut process = getpid().as_raw().cast_unsigned();
-    while let Some((_, stat)) = processes.iter().find(|(number, _)| *number == process) {
-        groups.insert(stat.group);
-        process = stat.parent;
-    }
-    groups
+fn own_groups(processes: &HashMap<u32, Stat>) -> BTreeSet<u32> {
+    let own = processes.get(&getpid().as_raw().cast_unsigned());
+    let line = successors(own, |stat| processes.get(&stat.parent));
+    // A list that was made while numbers changed hands could go round in circles.
+    line.take(processes.len()).map(|stat| stat.group).collect()
 }
 
 /// A process whose environment cannot be read proves nothing.

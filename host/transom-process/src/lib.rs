@@ -46,6 +46,6 @@ pub use crate::{
     process::{Exit, Process},
     spawner::Spawner,
     spill::{Spill, SpillDirectory, SpillLimits, Spilled},
-    tree::{Ending, Tree, end_all, signal_all, terminate_all},
+    tree::{Ending, Tree, end_all, end_asked, terminate_all},
 };
 pub use nix::sys::signal::Signal;

@@ -1,6 +1,6 @@
 //! What the system says about a process in one line (`/proc/<pid>/stat`).
 
-use std::fs;
+use std::{collections::HashMap, fs};
 
 /// The part of the line that is used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,9 +44,9 @@ impl Stat {
     }
 }
 
-/// All processes; none where the system does not list them.
-pub(crate) fn processes() -> Vec<(u32, Stat)> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+/// All processes by number; none where the system does not list them.
+pub(crate) fn processes() -> HashMap<u32, Stat> {
+    let Ok(entries) = fs::read_dir("/proc") else { return HashMap::new() };
     let numbers = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     // Some end between being listed and being looked at.
     numbers.filter_map(|process| Some((process, Stat::of(process)?))).collect()

@@ -5,6 +5,7 @@
 
 use std::{
     cell::OnceCell,
+    collections::HashMap,
     fs,
     sync::{
         Arc,
@@ -125,7 +126,7 @@ pub fn terminate_all(trees: &[Tree]) {
 }
 
 /// Sends a signal to everything in these trees, after one look at the processes. Blocks.
-pub fn signal_all(trees: &[Tree], signal: Signal) {
+fn signal_all(trees: &[Tree], signal: Signal) {
     if trees.iter().any(|tree| !tree.is_known_gone()) {
         Census::take().signal(trees, signal);
     }
@@ -135,6 +136,15 @@ pub fn signal_all(trees: &[Tree], signal: Signal) {
 pub async fn end_all(trees: Vec<Tree>, grace: Duration) -> Ending {
     let trees: Arc<[Tree]> = trees.into();
     away(&trees, terminate_all).await;
+    outlast(trees, grace).await
+}
+
+/// What is left of the ladder once trees have been asked politely: `grace`, `SIGKILL`, and the proof.
+pub async fn end_asked(trees: Vec<Tree>, grace: Duration) -> Ending {
+    outlast(trees.into(), grace).await
+}
+
+async fn outlast(trees: Arc<[Tree]>, grace: Duration) -> Ending {
     if all_gone_within(&trees, grace).await {
         return Ending::Terminated;
     }
@@ -182,7 +192,7 @@ async fn away<T: Send + 'static>(
 
 /// All processes at one moment.
 struct Census {
-    processes: Vec<(u32, Stat)>,
+    processes: HashMap<u32, Stat>,
     /// The environments of those that can carry a mark; read when first asked for.
     environments: OnceCell<Vec<(Pid, Vec<u8>)>>,
 }
@@ -234,7 +244,7 @@ impl Census {
         let number = leader.as_raw().cast_unsigned();
         self.living()
             .filter(move |(_, stat)| stat.group == number || stat.session == number)
-            .map(|(process, stat)| (pid(*process), pid(stat.group)))
+            .map(|(process, stat)| (pid(process), pid(stat.group)))
     }
 
     /// The living that carry a mark or a part of it.
@@ -243,7 +253,7 @@ impl Census {
             let below = self.living().filter(|(process, _)| is_below(*process, &self.processes));
             let read = |process: u32| fs::read(format!("/proc/{process}/environ"));
             // Who may not be looked at is not ours, or cannot be signalled either.
-            below.filter_map(|(process, _)| Some((pid(*process), read(*process).ok()?))).collect()
+            below.filter_map(|(process, _)| Some((pid(process), read(process).ok()?))).collect()
         });
         environments
             .iter()
@@ -251,8 +261,9 @@ impl Census {
             .map(|(process, _)| *process)
     }
 
-    fn living(&self) -> impl Iterator<Item = &(u32, Stat)> {
-        self.processes.iter().filter(|(_, stat)| !stat.is_dead())
+    fn living(&self) -> impl Iterator<Item = (u32, &Stat)> {
+        let all = self.processes.iter().map(|(process, stat)| (*process, stat));
+        all.filter(|(_, stat)| !stat.is_dead())
     }
 }
 

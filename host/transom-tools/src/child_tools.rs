@@ -1,10 +1,9 @@
 //! `send_message`, `interrupt_agent`, `list_agents` and `report`: words between a session and the children that it
 //! keeps (L-72). Who may say what to whom is behind the `Children` port.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 use transom_harness::{
     permissions::rules::ToolKind,
     ports::{Children, ToolOutcome, ToolSpec},
@@ -13,7 +12,7 @@ use transom_harness::{
 
 use crate::{
     providers::SUBAGENT_ERROR,
-    tool::{Call, Running, Tool, ToolError, filled},
+    tool::{Call, Running, Tool, ToolError, answer_once, filled},
 };
 
 /// One of the tools.
@@ -32,14 +31,10 @@ pub(crate) enum What {
 }
 
 impl What {
-    /// Those that a parent has, by name.
-    pub(crate) fn of_parent(name: &str) -> Option<What> {
-        match name {
-            "send_message" => Some(What::SendMessage),
-            "interrupt_agent" => Some(What::InterruptAgent),
-            "list_agents" => Some(What::ListAgents),
-            _ => None,
-        }
+    /// The one of this name, if parents have it.
+    pub(crate) fn for_parent(name: &str) -> Option<What> {
+        let all = [What::SendMessage, What::InterruptAgent, What::ListAgents];
+        all.into_iter().find(|what| what.words().0 == name)
     }
 
     /// Name, what the model is told of it, and its arguments with what it is told of each; all are texts, and required.
@@ -120,14 +115,8 @@ impl Tool for ChildTool {
                 What::ListAgents => ChildOrder::List,
                 What::Report => ChildOrder::Report { text: text("output") },
             };
-            let (sender, answer) = oneshot::channel();
-            let sender = Mutex::new(Some(sender));
-            let sink = Box::new(move |result| {
-                let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-                // The call may have been given up.
-                drop(sender.map(|sender| sender.send(result)));
-            });
-            children.order(&call.session, order, sink);
+            let (sink, answer) = answer_once();
+            children.order(&call.session, order, Box::new(sink));
             let result = tokio::select! {
                 biased;
                 result = answer => result,

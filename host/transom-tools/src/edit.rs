@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
-    files::{self, Files, Verb, cannot, check_observed, replace, version},
+    change::Change,
+    files::{Files, Verb},
     output::{Output, member},
     tool::{Call, Running, Tool, ToolError, blocking, filled, given},
 };
@@ -97,20 +98,12 @@ fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let all = call.flag("replace_all");
 
     let bounds = files.bounds(call)?;
-    bounds.may_change(Verb::Edit, &path)?;
-    let real = bounds.resolve(Verb::Edit, &path)?;
-    let _changing = files.lock(&real);
-    let spot = bounds.reach(Verb::Edit, &path, &real, false)?;
-    let (content, metadata) = files::content(&bounds, Verb::Edit, &path, &spot, &call.abort)?;
-    check_observed(call, Verb::Edit, &path, &real, &content)?;
+    let change = Change::begin(call, files, &bounds, Verb::Edit, path)?;
+    let seen = change.seen()?;
 
-    let (old, new) = if has_crlf_only(&content) {
-        (to_crlf(old), to_crlf(new))
-    } else {
-        (old.into(), new.into())
-    };
-    let shown = path.display();
-    let places = places(&content, old.as_bytes());
+    let (old, new) = as_in(&seen.content, old, new);
+    let shown = change.path().display();
+    let places = places(&seen.content, old.as_bytes());
     match places.len() {
         0 => return Err(ToolError::new(format!("old_string was not found in \"{shown}\""))),
         1 => {}
@@ -122,14 +115,8 @@ fn edit(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
             )));
         }
     }
-    let changed = exchange(&content, &places, old.len(), new.as_bytes());
-    if changed.len() as u64 > files::CONTENT_BYTES_MAX {
-        let why = format!("file would be larger than {} bytes", files::CONTENT_BYTES_MAX);
-        return Err(cannot(Verb::Edit, &path, &why));
-    }
-    replace(Verb::Edit, &path, &spot, &changed, Some(&metadata))?;
-    call.ticket.observe(real, version(&changed));
-    Ok(given(json!({ "path": shown.to_string(), "all": all })))
+    let path = change.exchange(&seen, &places, old.len(), new.as_bytes())?;
+    Ok(given(json!({ "path": path.display().to_string(), "all": all })))
 }
 
 /// Whether every line ends as on Windows. The model is shown such lines without their `\r`, so it
@@ -153,6 +140,15 @@ pub(crate) fn to_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\n', "\r\n")
 }
 
+/// Two texts with the line ends that a file has.
+pub(crate) fn as_in(content: &[u8], old: &str, new: &str) -> (String, String) {
+    if has_crlf_only(content) {
+        (to_crlf(old), to_crlf(new))
+    } else {
+        (old.to_owned(), new.to_owned())
+    }
+}
+
 /// Where a text stands, without overlaps. The file need not be UTF-8, and stays what it is.
 pub(crate) fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
     if let (Ok(content), Ok(old)) = (std::str::from_utf8(content), std::str::from_utf8(old)) {
@@ -166,16 +162,4 @@ pub(crate) fn places(content: &[u8], old: &[u8]) -> Vec<usize> {
         }
     }
     found
-}
-
-pub(crate) fn exchange(content: &[u8], places: &[usize], old_bytes: usize, new: &[u8]) -> Vec<u8> {
-    let mut changed = Vec::with_capacity(content.len() + places.len() * new.len());
-    let mut from = 0;
-    for at in places {
-        changed.extend_from_slice(content.get(from..*at).unwrap_or_default());
-        changed.extend_from_slice(new);
-        from = at + old_bytes;
-    }
-    changed.extend_from_slice(content.get(from..).unwrap_or_default());
-    changed
 }

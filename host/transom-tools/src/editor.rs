@@ -3,15 +3,15 @@
 
 mod view;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
-    edit::{exchange, has_crlf_only, places, to_crlf},
-    fence::{Bounds, Spot},
-    files::{self, Files, Verb, cannot, check_observed, refused, replace, version},
+    change::{Change, Seen},
+    edit::{as_in, has_crlf_only, places, to_crlf},
+    files::{Files, Verb, cannot},
     tool::{Call, Running, Tool, ToolError, blocking, filled},
 };
 
@@ -79,16 +79,7 @@ impl Tool for Editor {
 
     fn run(&self, call: Call) -> Running {
         let files = self.files.clone();
-        Box::pin(blocking(move || {
-            // What cannot be escalated here is not spoken of (P-18, P-21).
-            perform(&call, &files).map_err(|error| match error.code {
-                Some((_, "FS_SANDBOX_DENIED")) => {
-                    let first = error.message.lines().next().unwrap_or_default().to_owned();
-                    ToolError { message: first, ..error }
-                }
-                _ => error,
-            })
-        }))
+        Box::pin(blocking(move || perform(&call, &files)))
     }
 }
 
@@ -156,140 +147,91 @@ fn range(value: Option<&Value>) -> Result<Option<(i64, i64)>, ToolError> {
 
 fn perform(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let path = call.path(call.filled_text("path")?);
-    let bounds = files.bounds(call)?;
+    // The schema has no words to ask for more with (P-18, P-21).
+    let bounds = files.bounds(call)?.without_escalation();
+    let begin = |verb| Change::begin(call, files, &bounds, verb, path.clone());
     let told = match Command::read(&call.arguments)? {
         Command::View { range } => view::view(call, &bounds, &path, range)?,
-        Command::Create { text } => create(call, files, &bounds, path, text)?,
-        Command::Replace { old, new } => {
-            let change = Change::begin(call, files, &bounds, path)?;
-            change.replace(call, old, new)?
-        }
-        Command::Insert { behind, text } => {
-            let change = Change::begin(call, files, &bounds, path)?;
-            change.insert(call, behind, text)?
-        }
+        Command::Create { text } => create(begin(Verb::Write)?, text)?,
+        Command::Replace { old, new } => replace(begin(Verb::Edit)?, old, new)?,
+        Command::Insert { behind, text } => insert(begin(Verb::Edit)?, behind, text)?,
     };
     Ok(ToolOutcome::text(told))
 }
 
-fn create(
-    call: &Call,
-    files: &Files,
-    bounds: &Bounds,
-    path: PathBuf,
-    text: &str,
-) -> Result<String, ToolError> {
-    bounds.may_change(Verb::Write, &path)?;
-    let real = bounds.resolve(Verb::Write, &path)?;
-    let _changing = files.lock(&real);
-    if call.abort.is_set() {
-        return Err(ToolError::aborted());
-    }
-    let spot = bounds.reach(Verb::Write, &path, &real, true)?;
-    let found = spot.metadata().map_err(|error| refused(Verb::Write, &path, &error))?;
-    if found.is_some() {
+fn create(change: Change<'_>, text: &str) -> Result<String, ToolError> {
+    if change.exists()? {
         let why = "it exists; create makes new files only, str_replace and insert change them";
-        return Err(cannot(Verb::Write, &path, why));
+        return Err(cannot(Verb::Write, change.path(), why));
     }
-    replace(Verb::Write, &path, &spot, text.as_bytes(), None)?;
-    call.ticket.observe(real, version(text.as_bytes()));
+    let path = change.put(None, text.as_bytes())?;
     Ok(format!("The file {} has been created.", path.display()))
 }
 
-/// A file that was seen and is about to be changed.
-struct Change<'a> {
-    path: PathBuf,
-    real: PathBuf,
-    spot: Spot,
-    content: Vec<u8>,
-    metadata: std::fs::Metadata,
-    _changing: Option<std::sync::MutexGuard<'a, ()>>,
-}
-
-impl<'a> Change<'a> {
-    fn begin(
-        call: &Call,
-        files: &'a Files,
-        bounds: &Bounds,
-        path: PathBuf,
-    ) -> Result<Change<'a>, ToolError> {
-        bounds.may_change(Verb::Edit, &path)?;
-        let real = bounds.resolve(Verb::Edit, &path)?;
-        let changing = files.lock(&real);
-        let spot = bounds.reach(Verb::Edit, &path, &real, false)?;
-        let (content, metadata) = files::content(bounds, Verb::Edit, &path, &spot, &call.abort)?;
-        check_observed(call, Verb::Edit, &path, &real, &content)?;
-        Ok(Change { path, real, spot, content, metadata, _changing: changing })
-    }
-
-    fn replace(self, call: &Call, old: &str, new: &str) -> Result<String, ToolError> {
-        let (old, new) = if has_crlf_only(&self.content) {
-            (to_crlf(old), to_crlf(new))
-        } else {
-            (old.to_owned(), new.to_owned())
-        };
-        let found = places(&self.content, old.as_bytes());
-        let shown = self.path.display();
-        match found.as_slice() {
-            [] => return Err(ToolError::new(format!("old_str was not found in \"{shown}\""))),
-            [_] => {}
-            several => {
-                let lines: Vec<_> =
-                    several.iter().map(|at| self.line_at(*at).to_string()).collect();
-                return Err(ToolError::new(format!(
-                    "old_str matched {} times in \"{shown}\", at lines {}; provide a more specific old_str",
-                    several.len(),
-                    lines.join(", ")
-                )));
-            }
-        }
-        let changed = exchange(&self.content, &found, old.len(), new.as_bytes());
-        self.commit(call, &changed)
-    }
-
-    fn insert(self, call: &Call, behind: u64, text: &str) -> Result<String, ToolError> {
-        let ends = self.content.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
-        let is_open = self.content.last().is_some_and(|byte| *byte != b'\n');
-        let lines = ends.len() as u64 + u64::from(is_open);
-        if behind > lines {
+fn replace(change: Change<'_>, old: &str, new: &str) -> Result<String, ToolError> {
+    let seen = change.seen()?;
+    let (old, new) = as_in(&seen.content, old, new);
+    let found = places(&seen.content, old.as_bytes());
+    let shown = change.path().display();
+    match found.as_slice() {
+        [] => return Err(ToolError::new(format!("old_str was not found in \"{shown}\""))),
+        [_] => {}
+        several => {
+            let lines: Vec<_> =
+                several.iter().map(|at| line_at(&seen.content, *at).to_string()).collect();
             return Err(ToolError::new(format!(
-                "insert_line {behind} is out of range for \"{}\" ({lines} lines)",
-                self.path.display()
+                "old_str matched {} times in \"{shown}\", at lines {}; provide a more specific old_str",
+                several.len(),
+                lines.join(", ")
             )));
         }
-        let is_crlf = has_crlf_only(&self.content);
-        let end = if is_crlf { "\r\n" } else { "\n" };
-        let mut new = if is_crlf { to_crlf(text) } else { text.to_owned() };
-        let mut at = 0;
-        if behind > 0 {
-            let index = usize::try_from(behind - 1).unwrap_or(usize::MAX);
-            at = ends.get(index).copied().unwrap_or(self.content.len());
-        }
-        if behind == lines && is_open {
-            // Behind a last line that has no end.
-            new.insert_str(0, end);
-        } else if !new.ends_with('\n') {
-            new.push_str(end);
-        }
-        let changed = exchange(&self.content, &[at], 0, new.as_bytes());
-        self.commit(call, &changed)
     }
+    changed(change, &seen, &found, old.len(), &new)
+}
 
-    /// The number of the line at a place.
-    fn line_at(&self, at: usize) -> usize {
-        let before = self.content.get(..at).unwrap_or_default();
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
+fn insert(change: Change<'_>, behind: u64, text: &str) -> Result<String, ToolError> {
+    let seen = change.seen()?;
+    let content = &seen.content;
+    let ends = content.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let ends: Vec<usize> = ends.map(|(at, _)| at + 1).collect();
+    let is_open = content.last().is_some_and(|byte| *byte != b'\n');
+    let lines = ends.len() as u64 + u64::from(is_open);
+    if behind > lines {
+        return Err(ToolError::new(format!(
+            "insert_line {behind} is out of range for \"{}\" ({lines} lines)",
+            change.path().display()
+        )));
     }
+    let is_crlf = has_crlf_only(content);
+    let end = if is_crlf { "\r\n" } else { "\n" };
+    let mut new = if is_crlf { to_crlf(text) } else { text.to_owned() };
+    let mut at = 0;
+    if behind > 0 {
+        let index = usize::try_from(behind - 1).unwrap_or(usize::MAX);
+        at = ends.get(index).copied().unwrap_or(content.len());
+    }
+    if behind == lines && is_open {
+        // Behind a last line that has no end.
+        new.insert_str(0, end);
+    } else if !new.ends_with('\n') {
+        new.push_str(end);
+    }
+    changed(change, &seen, &[at], 0, &new)
+}
 
-    fn commit(self, call: &Call, changed: &[u8]) -> Result<String, ToolError> {
-        let Change { path, real, spot, metadata, .. } = &self;
-        if changed.len() as u64 > files::CONTENT_BYTES_MAX {
-            let why = format!("file would be larger than {} bytes", files::CONTENT_BYTES_MAX);
-            return Err(cannot(Verb::Edit, path, &why));
-        }
-        replace(Verb::Edit, path, spot, changed, Some(metadata))?;
-        call.ticket.observe(real.clone(), version(changed));
-        Ok(format!("The file {} has been changed.", path.display()))
-    }
+fn changed(
+    change: Change<'_>,
+    seen: &Seen,
+    places: &[usize],
+    old_bytes: usize,
+    new: &str,
+) -> Result<String, ToolError> {
+    let path = change.exchange(seen, places, old_bytes, new.as_bytes())?;
+    Ok(format!("The file {} has been changed.", path.display()))
+}
+
+/// The number of the line at a place.
+fn line_at(content: &[u8], at: usize) -> usize {
+    let before = content.get(..at).unwrap_or_default();
+    before.iter().filter(|byte| **byte == b'\n').count() + 1
 }

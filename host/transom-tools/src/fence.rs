@@ -173,7 +173,7 @@ impl Fence {
             ToolError::new(format!("what files may be used cannot be determined: {error}"))
         })?;
         let marks = Marks::new(&places, mode);
-        Ok(Bounds { confined, places, marks })
+        Ok(Bounds { confined, escalates: true, places, marks })
     }
 }
 
@@ -195,11 +195,18 @@ fn at(root: &Path, directory: &Path, places: Places) -> io::Result<Places> {
 pub(crate) struct Bounds {
     /// The mode that holds changes back.
     confined: Option<Mode>,
+    /// Whether the call could have asked for a wider mode.
+    escalates: bool,
     places: Places,
     marks: Marks,
 }
 
 impl Bounds {
+    /// The same for a tool whose calls cannot ask for a wider mode; its denials do not speak of that.
+    pub(crate) fn without_escalation(self) -> Bounds {
+        Bounds { escalates: false, ..self }
+    }
+
     /// The first question about a change, before anything is looked at.
     pub(crate) fn may_change(&self, verb: Verb, shown: &Path) -> Result<(), ToolError> {
         match self.confined {
@@ -286,10 +293,13 @@ impl Bounds {
         self.confined.is_some_and(|mode| mode != Mode::DangerFullAccess)
     }
 
-    /// The text of a denial (P-21). Where a tool is confined, its schema offers the escalation (P-18).
+    /// The text of a denial (P-21). It offers what the schema of the tool does (P-18).
     fn denial(&self) -> ToolError {
         let mode = self.confined.unwrap_or(Mode::DangerFullAccess).as_str();
-        let text = format!("{}\n{}", file_denied(mode), escalation("operation"));
+        let mut text = file_denied(mode);
+        if self.escalates {
+            text = format!("{text}\n{}", escalation("operation"));
+        }
         ToolError::coded(text, "FsError", "FS_SANDBOX_DENIED")
     }
 }

@@ -294,9 +294,9 @@ pub(crate) fn open(
 }
 
 /// `<path>`, `<type>` and `<content>`, each line on its own (L-98, L-99).
-pub(crate) fn envelope(path: &Path, content: &str) -> String {
+pub(crate) fn envelope(path: &Path, kind: &str, content: &str) -> String {
     let path = path.display();
-    format!("<path>{path}</path>\n<type>file</type>\n<content>\n{content}\n</content>")
+    format!("<path>{path}</path>\n<type>{kind}</type>\n<content>\n{content}\n</content>")
 }
 
 /// Where the call's file is, and an open directory to act in.

@@ -182,6 +182,7 @@ impl Hooks for ProgramHooks {
     }
 
     fn observe(&self, seen: HookAsk) {
+        let seen = Arc::new(seen);
         for hook in self.shared.asked(&seen) {
             let Ok(place) = Arc::clone(&self.shared.waiting).try_acquire_owned() else {
                 warn!(
@@ -190,7 +191,7 @@ impl Hooks for ProgramHooks {
                 );
                 continue;
             };
-            let (shared, hook, seen) = (Arc::clone(&self.shared), hook.clone(), seen.clone());
+            let (shared, hook, seen) = (Arc::clone(&self.shared), hook.clone(), Arc::clone(&seen));
             let source = AbortSource::new();
             let abort = source.signal();
             let runs = shared.begin(&seen.session, source);

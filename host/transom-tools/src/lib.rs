@@ -5,6 +5,7 @@
 
 mod abort;
 mod bash;
+mod change;
 mod child_tools;
 mod edit;
 mod editor;

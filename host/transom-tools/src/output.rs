@@ -18,7 +18,7 @@ type Finalise = Arc<dyn Fn(Vec<Block>) -> Vec<Block> + Send + Sync>;
 /// What a tool promises of its results.
 #[derive(Clone)]
 pub struct Output {
-    schema: Value,
+    schema: Arc<Value>,
     /// `None`: the value is the text of the content, which stays as it is.
     render: Option<Render>,
     present: Option<Present>,
@@ -29,7 +29,7 @@ impl Output {
     /// Content of the body's own making, whose text is the value.
     pub fn text() -> Output {
         Output {
-            schema: json!({ "type": "string" }),
+            schema: Arc::new(json!({ "type": "string" })),
             render: None,
             present: None,
             finalise: Arc::new(bounded),
@@ -41,7 +41,7 @@ impl Output {
         schema: Value,
         render: impl Fn(&Value) -> Vec<Block> + Send + Sync + 'static,
     ) -> Output {
-        Output { schema, render: Some(Arc::new(render)), ..Output::text() }
+        Output { schema: Arc::new(schema), render: Some(Arc::new(render)), ..Output::text() }
     }
 
     /// Values that the model is shown as one text.

@@ -17,8 +17,8 @@ pub(crate) const PAGE_BYTES_MAX: usize = 51_200;
 /// No character needs more than four bytes, and one character more tells that there is more.
 const LINE_BYTES_MAX: usize = (LINE_CHARS_MAX + 1) * 4;
 
-/// Where a file is looked at to see whether it is text.
-const SAMPLE_BYTES: usize = 8_192;
+/// Bytes at the front in which a zero marks a file as binary.
+pub(crate) const SAMPLE_BYTES: usize = 8_192;
 
 const CHUNK_BYTES: usize = 64 << 10;
 

@@ -1,13 +1,12 @@
 //! `ask_user_question`: puts questions to the person behind the session (L-65, P-17). Who that is, and whether the
 //! questions are fit to be asked, is decided behind the `Questions` port.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 use transom_harness::ports::{AskRefused, Questions, Stop, ToolOutcome, ToolSpec};
 
-use crate::tool::{Call, Running, Tool, ToolError};
+use crate::tool::{Call, Running, Tool, ToolError, answer_once};
 
 /// What a refusal is recorded as, besides its code.
 const ERROR_NAME: &str = "AskUserQuestionError";
@@ -77,15 +76,7 @@ async fn ask(questions: &dyn Questions, call: &Call) -> Result<ToolOutcome, Tool
     if call.abort.is_set() {
         return Err(refused(AskRefused { code: "ASK_ABORTED", message: String::new() }));
     }
-    let (sender, mut answer) = oneshot::channel();
-    let sender = Mutex::new(Some(sender));
-    let sink = move |result| {
-        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The call may be over.
-        if let Some(sender) = sender {
-            let _ = sender.send(result);
-        }
-    };
+    let (sink, mut answer) = answer_once();
     let asked = Asked(questions.ask(&call.session, array(&call.arguments), Box::new(sink)));
     let answer = tokio::select! {
         biased;

@@ -116,7 +116,7 @@ fn text(value: &Value) -> String {
         content.push_str("\n\n");
     }
     content.push_str(&footer(value, lines.len() as u64));
-    envelope(member(value, "path").as_ref(), &content)
+    envelope(member(value, "path").as_ref(), "file", &content)
 }
 
 fn footer(value: &Value, count: u64) -> String {

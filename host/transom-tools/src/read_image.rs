@@ -16,7 +16,7 @@ use transom_harness::{
 };
 
 use crate::{
-    files::{self, Files, Verb, cannot, refused},
+    files::{self, Files, Verb, cannot, envelope, refused},
     tool::{Call, Running, Tool, ToolError, blocking, filled},
 };
 
@@ -134,12 +134,8 @@ fn read_image(
     let id = attachments.keep_attachment(&bytes, Some(media_type.as_str())).map_err(|error| {
         ToolError::new(format!("the image \"{}\" cannot be kept: {error}", path.display()))
     })?;
-    let told = format!(
-        "<path>{}</path>\n<type>image</type>\n<content>\n{}, {width} x {height} pixels, {} bytes\n</content>",
-        path.display(),
-        media_type.as_str(),
-        bytes.len()
-    );
+    let told = format!("{}, {width} x {height} pixels, {} bytes", media_type.as_str(), bytes.len());
+    let told = envelope(&path, "image", &told);
     let image = ImageReference::new(id, facts, bytes.len());
     Ok(ToolOutcome {
         content: vec![Block::text(told), image.block()],

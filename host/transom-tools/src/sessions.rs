@@ -13,7 +13,7 @@ use std::{
 
 use tokio::runtime::Handle;
 use transom_frame::SessionId;
-use transom_process::{Tree, end_all, terminate_all};
+use transom_process::{Tree, end_asked, terminate_all};
 
 pub(crate) use self::life::{Life, Own, job_files};
 use crate::{abort::AbortSource, fence::Fence};
@@ -215,7 +215,7 @@ pub(crate) fn end_soon(runtime: &Handle, trees: Vec<Tree>, grace: Duration) {
     runtime.spawn(async move {
         // It fails only while the runtime shuts down.
         let _ = asked.await;
-        end_all(trees, grace).await
+        end_asked(trees, grace).await
     });
 }
 

@@ -2,7 +2,7 @@
 //! command or lets it run on is `bash`'s.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -142,21 +142,34 @@ impl Shell {
         root: Option<&Path>,
         mode: Mode,
     ) -> Option<String> {
-        let width = width(mode)?;
-        let confinement = self.fence.confinement();
-        if confinement.off {
-            return Some("confinement is switched off".to_owned());
+        // Without places there is nothing to confine to; the call will fail for that.
+        self.confinable(session, workspace, root, width(mode)?).err()
+    }
+
+    /// What confines commands of a session, and to which places, if there are any; an error says why nothing can.
+    fn confinable(
+        &self,
+        session: &SessionId,
+        workspace: &Path,
+        root: Option<&Path>,
+        width: Width,
+    ) -> Result<(Confiner, io::Result<Places>), String> {
+        if self.fence.confinement().off {
+            return Err("confinement is switched off".to_owned());
         }
-        let Some(confiner) = self.confiner() else { return Some(NO_CONFINER.to_owned()) };
+        let confiner = self.confiner().ok_or_else(|| NO_CONFINER.to_owned())?;
         if !confiner.is_usable() {
             let gaps = confiner.report().gaps.iter().map(|gap| gap.name);
-            return Some(format!("missing: {}", gaps.collect::<Vec<_>>().join(", ")));
+            return Err(format!("missing: {}", gaps.collect::<Vec<_>>().join(", ")));
         }
-        // Without places there is nothing to confine to; the call will fail for that.
-        let places = self.fence.glance(session.as_str(), workspace, root).ok()?;
-        let exposed =
-            "the host's own files lie where commands may write, and nothing here can cover them";
-        (!confiner.holds(width, &places)).then(|| exposed.to_owned())
+        let places = self.fence.glance(session.as_str(), workspace, root);
+        if let Ok(places) = &places
+            && !confiner.holds(width, places)
+        {
+            let exposed = "the host's own files lie where commands may write, and nothing here can cover them";
+            return Err(exposed.to_owned());
+        }
+        Ok((confiner, places))
     }
 
     /// Holds a command of the operator's as a shell of that session would be held under a mode, without a network of the
@@ -171,17 +184,11 @@ impl Shell {
     ) -> Result<Held, String> {
         let Some(width) = width(mode) else { return Ok(Held::Free(command)) };
         let required = self.fence.confinement().required;
-        let confiner = match (self.lack(session, workspace, root, mode), self.confiner()) {
-            (None, Some(confiner)) => confiner,
-            (lack, _) => {
-                let why = lack.unwrap_or_else(|| NO_CONFINER.to_owned());
-                return match required {
-                    true => Err(format!("it cannot be confined: {why}")),
-                    false => Ok(Held::Unconfinable(command, why)),
-                };
-            }
+        let (confiner, places) = match self.confinable(session, workspace, root, width) {
+            Ok(found) => found,
+            Err(why) if required => return Err(format!("it cannot be confined: {why}")),
+            Err(why) => return Ok(Held::Unconfinable(command, why)),
         };
-        let places = self.fence.glance(session.as_str(), workspace, root);
         let places = places.map_err(|error| format!("it cannot be confined: {error}"))?;
         let profile = Profile { width, places, network: None };
         let confined = confiner.confine(command, &profile);

@@ -18,7 +18,7 @@ use crate::{
     options::Delegating,
     providers::{IN_PROCESS, Providers, SUBAGENT_ERROR},
     schema::{Root, violations},
-    tool::{Call, Running, Tool, ToolError, background, check_background},
+    tool::{Call, Running, Tool, ToolError, answer_once, background, check_background},
 };
 
 /// The tool.
@@ -150,7 +150,7 @@ impl Tool for Subagent {
             };
             let subagents = providers.find(&provider, &delegation)?;
             if delegation.nature.continuable {
-                return kept(&*subagents, delegation, &call).await;
+                return in_foreground(&*subagents, delegation, &call).await;
             }
             check_background(&call.arguments, jobs.is_some())?;
             match jobs.filter(|_| call.flag("run_in_background")) {
@@ -167,28 +167,7 @@ impl Tool for Subagent {
     }
 }
 
-/// The child lives on: the call only learns its id.
-async fn kept(
-    subagents: &dyn Subagents,
-    delegation: Delegation,
-    call: &Call,
-) -> Result<ToolOutcome, ToolError> {
-    let mut run = Run::start(subagents, delegation);
-    let last = tokio::select! {
-        biased;
-        last = run.last() => last,
-        () = call.abort.set() => {
-            run.stop();
-            run.last().await
-        }
-    };
-    match last {
-        Last::Kept(child) => Ok(ToolOutcome::text(format!("started subagent {child}"))),
-        Last::Refused(message) => Err(ToolError::new(message)),
-        Last::Ended { stop_reason, output } => finished(&stop_reason, &text(&output), None),
-    }
-}
-
+/// Waits for the last words; of a child that lives on the call only learns the id.
 async fn in_foreground(
     subagents: &dyn Subagents,
     delegation: Delegation,
@@ -198,17 +177,7 @@ async fn in_foreground(
         return Err(ToolError::aborted());
     }
     let schema = delegation.nature.output_schema.clone();
-    let mut run = Run::start(subagents, delegation);
-    let last = tokio::select! {
-        biased;
-        last = run.last() => last,
-        () = call.abort.set() => {
-            // The end comes all the same, with what there is until then (L-70).
-            run.stop();
-            run.last().await
-        }
-    };
-    match last {
+    match Run::start(subagents, delegation).last(call.abort.set()).await {
         Last::Refused(message) => Err(ToolError::new(message)),
         Last::Ended { stop_reason, output } => {
             finished(&stop_reason, &text(&output), schema.as_ref())
@@ -261,16 +230,7 @@ fn structured(text: &str, schema: Option<&Value>) -> Result<String, ToolError> {
 /// A start that fails is a failed job (P-70).
 async fn in_background(subagents: Arc<dyn Subagents>, delegation: Delegation, work: Work) -> End {
     let schema = delegation.nature.output_schema.clone();
-    let mut run = Run::start(&*subagents, delegation);
-    let last = tokio::select! {
-        biased;
-        last = run.last() => last,
-        _ = work.ordered() => {
-            run.stop();
-            run.last().await
-        }
-    };
-    match last {
+    match Run::start(&*subagents, delegation).last(work.ordered()).await {
         Last::Refused(message) => End::failed(message),
         Last::Ended { stop_reason, output } => match stop_reason.as_str() {
             "completed" => match structured(&text(&output), schema.as_ref()) {
@@ -306,15 +266,7 @@ struct Run {
 
 impl Run {
     fn start(subagents: &dyn Subagents, delegation: Delegation) -> Run {
-        let (sender, last) = oneshot::channel();
-        let sender = Mutex::new(Some(sender));
-        let tell = move |last| {
-            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
-            // Whoever started the run may be gone.
-            if let Some(sender) = sender {
-                let _ = sender.send(last);
-            }
-        };
+        let (tell, last) = answer_once();
         let begun = Mutex::new(None);
         let sink =
             move |event| match event {
@@ -336,13 +288,19 @@ impl Run {
         Run { stop: subagents.start(delegation, Box::new(sink)), last }
     }
 
-    fn stop(&self) {
-        self.stop.stop();
-    }
-
-    async fn last(&mut self) -> Last {
-        let silent = || Last::Ended { stop_reason: "error".to_owned(), output: Vec::new() };
-        (&mut self.last).await.unwrap_or_else(|_| silent())
+    /// How it comes out. Once it is not wanted any more it is stopped, and its end comes all the same, with what there
+    /// is until then (L-70).
+    async fn last(mut self, unwanted: impl Future) -> Last {
+        let last = tokio::select! {
+            biased;
+            last = &mut self.last => last,
+            _ = unwanted => {
+                self.stop.stop();
+                (&mut self.last).await
+            }
+        };
+        let silent = |_| Last::Ended { stop_reason: "error".to_owned(), output: Vec::new() };
+        last.unwrap_or_else(silent)
     }
 }
 

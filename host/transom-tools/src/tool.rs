@@ -1,9 +1,14 @@
 //! What a tool is to the registry.
 
-use std::{path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::{Map, Value, json};
-use tokio::task::JoinError;
+use tokio::{sync::oneshot, task::JoinError};
 use tracing::error;
 use transom_frame::SessionId;
 use transom_harness::{
@@ -212,6 +217,17 @@ pub(crate) fn check_background(
         ));
     }
     Ok(())
+}
+
+/// A sink whose first value is the answer, and where the answer comes. Whoever waits for it may be gone by then.
+pub(crate) fn answer_once<T: Send>() -> (impl Fn(T) + Send + Sync, oneshot::Receiver<T>) {
+    let (sender, answer) = oneshot::channel();
+    let sender = Mutex::new(Some(sender));
+    let sink = move |value| {
+        let sender = sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(sender.map(|sender| sender.send(value)));
+    };
+    (sink, answer)
 }
 
 /// Runs work on files away from the runtime's workers.

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 use transom_harness::ports::{ToolOutcome, ToolSpec};
 
 use crate::{
-    files::{self, Files, Verb, check_observed, envelope, refused, replace, version},
+    change::Change,
+    files::{Files, Verb, envelope},
     output::{Output, member},
     tool::{Call, Running, Tool, ToolError, blocking, filled, given},
 };
@@ -55,7 +56,7 @@ impl Tool for Write {
         Output::as_text(schema, |value| {
             let created = value.get("created") == Some(&Value::Bool(true));
             let done = if created { "Created file" } else { "Updated file" };
-            envelope(member(value, "path").as_ref(), done)
+            envelope(member(value, "path").as_ref(), "file", done)
         })
     }
 
@@ -74,22 +75,8 @@ fn write(call: &Call, files: &Files) -> Result<ToolOutcome, ToolError> {
     let new = call.text("content").as_bytes();
 
     let bounds = files.bounds(call)?;
-    bounds.may_change(Verb::Write, &path)?;
-    let real = bounds.resolve(Verb::Write, &path)?;
-    let _changing = files.lock(&real);
-    if call.abort.is_set() {
-        return Err(ToolError::aborted());
-    }
-    let spot = bounds.reach(Verb::Write, &path, &real, true)?;
-    let found = spot.metadata().map_err(|error| refused(Verb::Write, &path, &error))?;
-    let created = found.is_none();
-    if found.is_some() {
-        let (old, metadata) = files::content(&bounds, Verb::Write, &path, &spot, &call.abort)?;
-        check_observed(call, Verb::Write, &path, &real, &old)?;
-        replace(Verb::Write, &path, &spot, new, Some(&metadata))?;
-    } else {
-        replace(Verb::Write, &path, &spot, new, None)?;
-    }
-    call.ticket.observe(real, version(new));
-    Ok(given(json!({ "path": path.display().to_string(), "created": created })))
+    let change = Change::begin(call, files, &bounds, Verb::Write, path)?;
+    let seen = if change.exists()? { Some(change.seen()?) } else { None };
+    let path = change.put(seen.as_ref(), new)?;
+    Ok(given(json!({ "path": path.display().to_string(), "created": seen.is_none() })))
 }

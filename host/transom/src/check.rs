@@ -1,8 +1,9 @@
 //! `transom check`: what a deployment comes to, without opening a door. Components are asked in their sandbox what they are,
 //! and only those that may be loaded. How it is shown is `check/show.rs`, how a door's frames and limits are told
-//! `check/door.rs`.
+//! `check/door.rs`, whether it could listen where it would `check/places.rs`.
 
 mod door;
+mod places;
 mod show;
 
 use std::{
@@ -110,6 +111,9 @@ pub(crate) fn run(command: &cli::Check, environment: &Environment) -> anyhow::Re
     };
     checked.components(&deployment, &against, environment);
     let sent = checked.doors(manifest);
+    for complaint in places::complaints(manifest, environment) {
+        checked.wrong(complaint);
+    }
     checked.gains(&sent);
     checked.pins(&deployment);
     if checked.errors.is_empty() {
@@ -159,6 +163,13 @@ struct Sent {
 }
 
 impl Checked {
+    /// Something is wrong. Once: a policy, say, is read for the component and for each of its doors.
+    fn wrong(&mut self, error: String) {
+        if !self.errors.contains(&error) {
+            self.errors.push(error);
+        }
+    }
+
     fn components(
         &mut self,
         deployment: &Deployment,
@@ -168,7 +179,7 @@ impl Checked {
         let sandbox = match doors::make_sandbox(Capacity::OnDemand, environment) {
             Ok(sandbox) => Some(sandbox),
             Err(error) => {
-                self.errors.push(format!("{error:#}"));
+                self.wrong(format!("{error:#}"));
                 None
             }
         };
@@ -205,7 +216,7 @@ impl Checked {
         let candidate = match Candidate::read(name, file) {
             Ok(candidate) => candidate,
             Err(error) => {
-                self.errors.push(format!("{error:#}"));
+                self.wrong(format!("{error:#}"));
                 return report;
             }
         };
@@ -218,7 +229,7 @@ impl Checked {
             }
             Ok(Pinned::Matches) => "is what the lock wants".to_owned(),
             Err(error) => {
-                self.errors.push(format!("{error:#}"));
+                self.wrong(format!("{error:#}"));
                 // Whoever compares versions wants to know what the new one would be.
                 may_load = other.is_some();
                 "is not what the lock wants".to_owned()
@@ -227,7 +238,7 @@ impl Checked {
         report.signature = match pin::signed(&deployment.manifest, &candidate) {
             Ok(signed) => signed.text(),
             Err(error) => {
-                self.errors.push(format!("{error:#}"));
+                self.wrong(format!("{error:#}"));
                 may_load = false;
                 "refused".to_owned()
             }
@@ -235,12 +246,12 @@ impl Checked {
         match &candidate.inspection {
             Ok(found) => {
                 if let Kind::Other { why } = &found.kind {
-                    self.errors.push(format!("{} is refused: {why}", candidate.shown()));
+                    self.wrong(format!("{} is refused: {why}", candidate.shown()));
                     may_load = false;
                 }
             }
             Err(why) => {
-                self.errors.push(format!("{} is refused: {why}", candidate.shown()));
+                self.wrong(format!("{} is refused: {why}", candidate.shown()));
                 may_load = false;
             }
         }
@@ -248,7 +259,7 @@ impl Checked {
             match describe(sandbox, &candidate) {
                 Ok(manifest) => report.manifest = Some(manifest),
                 Err(error) => {
-                    self.errors.push(format!("{} is refused: {error:#}", candidate.shown()));
+                    self.wrong(format!("{} is refused: {error:#}", candidate.shown()));
                 }
             }
         }
@@ -256,7 +267,7 @@ impl Checked {
             (Some(other), Some(sandbox)) => match compared(sandbox, &report, &candidate, other) {
                 Ok(upgrade) => upgrade,
                 Err(error) => {
-                    self.errors.push(format!("{error:#}"));
+                    self.wrong(format!("{error:#}"));
                     None
                 }
             },
@@ -278,7 +289,7 @@ impl Checked {
             let mut policy = match doors::policy(name, file, built_in) {
                 Ok(policy) => policy,
                 Err(error) => {
-                    self.errors.push(format!("{error:#}"));
+                    self.wrong(format!("{error:#}"));
                     continue;
                 }
             };
@@ -294,7 +305,7 @@ impl Checked {
             let frames = match sends.map(|sends| rules(&sends)).transpose() {
                 Ok(declared) => declared.map(|declared| Frames::new(&declared, &policy.frames)),
                 Err(error) => {
-                    self.errors.push(format!("component `{}`: {error:#}", door.component));
+                    self.wrong(format!("component `{}`: {error:#}", door.component));
                     None
                 }
             };
@@ -339,7 +350,9 @@ impl Checked {
         let script = deployment::script(manifest);
         let hooks = hooks::programs(manifest, environment);
         let errors = [opened.err(), script.err(), hooks.err()];
-        self.errors.extend(errors.into_iter().flatten().map(|error| format!("{error:#}")));
+        for error in errors.into_iter().flatten() {
+            self.wrong(format!("{error:#}"));
+        }
     }
 
     fn pins(&mut self, deployment: &Deployment) {

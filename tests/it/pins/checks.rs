@@ -1,5 +1,10 @@
 //! `transom check`: everything is told, nothing is started.
 
+use std::{
+    fs,
+    os::unix::{fs::symlink, net::UnixListener},
+};
+
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -107,6 +112,77 @@ fn options_that_a_component_refuses_are_found() {
 }
 
 #[test]
+fn places_at_which_no_door_could_listen_are_found() {
+    let site = Site::pinned();
+    let errors = |layer: &str| -> Vec<String> {
+        site.file("layer.toml", layer);
+        let (code, told) = checked(&site, &["--manifest", "layer.toml"]);
+        let errors = told["errors"].as_array().expect("a list").iter();
+        let errors: Vec<String> =
+            errors.map(|error| error.as_str().expect("text").to_owned()).collect();
+        assert_eq!(code, i32::from(!errors.is_empty()), "{told}");
+        errors
+    };
+    let site_at = |name: &str| site.place.cwd.join(name).display().to_string();
+    // A name that is a file by now. A socket that nobody answers at is none of that.
+    let socket = site.place.cwd.join("sdk.sock");
+    drop(UnixListener::bind(&socket).expect("a socket"));
+    assert_eq!(errors(""), Vec::<String>::new());
+    fs::remove_file(&socket).expect("the socket");
+    site.file("sdk.sock", "notes");
+    let taken = |who: &str, name: &str| {
+        let at = site_at(name);
+        format!(
+            "[{who}]: {at} exists and is not a socket; remove it, or let the door listen elsewhere"
+        )
+    };
+    assert_eq!(errors(""), [taken("door.sdk", "sdk.sock")]);
+    assert_eq!(
+        errors("[control]\nlisten = \"notes.txt\"\n[door.sdk]\nlisten = \"free.sock\"\n"),
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        errors("[control]\nlisten = \"echo.toml\"\n[door.sdk]\nlisten = \"free.sock\"\n"),
+        [taken("control", "echo.toml")]
+    );
+    fs::remove_file(&socket).expect("the file");
+
+    // One place by two names: by way of another directory, a link, or one that would be made.
+    fs::create_dir(site.place.cwd.join("other")).expect("a directory");
+    symlink(".", site.place.cwd.join("link")).expect("a link");
+    for other in ["other/../sdk.sock", "link/sdk.sock", "missing/../link/sdk.sock"] {
+        let second =
+            format!("[door.two]\ncomponent = \"sdk\"\ncarrier = \"unix\"\nlisten = \"{other}\"\n");
+        let [error] = &errors(&second)[..] else { panic!("one error about {other}") };
+        assert_eq!(
+            *error,
+            format!(
+                "[door.two] listens at {other}, which is the place of [door.sdk] at sdk.sock; give each its own path"
+            )
+        );
+    }
+    let store = "[control]\nlisten = \"link/store.db\"\n";
+    assert_eq!(
+        errors(store),
+        [
+            "[control] listens at link/store.db, which is the place of the store at store.db; give each its own path"
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_policy_is_one_error_whoever_uses_it() {
+    let site = Site::pinned();
+    site.file("echo.toml", "[frames]\nallows = []\n[limit]\n");
+    let (code, told) = checked(&site, &[]);
+    let errors = told["errors"].as_array().expect("a list");
+    assert_eq!((code, errors.len()), (1, 1), "{told}");
+    let error = errors[0].as_str().expect("text");
+    assert_eq!(error.lines().count(), 2, "one for each thing that is wrong: {error}");
+    assert!(site.run(&["check", "--manifest", "transom.toml"]).stdout.contains("1 error, "));
+}
+
+#[test]
 fn an_upgrade_is_compared_with_what_runs() {
     let site = Site::pinned();
     site.file("old.wasm", echo("1.0.0"));
@@ -139,7 +215,7 @@ fn an_upgrade_is_compared_with_what_runs() {
 #[test]
 fn frames_that_an_upgrade_adds_are_named() {
     let site = Site::new();
-    let sdk = std::fs::read(built("components/sdk.wasm")).expect("a component");
+    let sdk = fs::read(built("components/sdk.wasm")).expect("a component");
     site.file("old.wasm", echo("1.0.0"));
     site.file("echo.wasm", sdk);
     site.file("echo.toml", "[frames]\nallow = [\"session/open\"]\n");

@@ -18,6 +18,19 @@ pub trait Crime: Sized + 'static {
     fn unit(out: &mut Outputs, text: &str) -> Option<Result<(), Fault>>;
 }
 
+/// What a program says of itself: the format of its state, and those that it takes up.
+pub fn manifest(state_format: u32, resumes: &[u32]) -> Manifest {
+    Manifest {
+        protocol: "hostile".to_owned(),
+        revisions: vec!["1".to_owned()],
+        framings: vec![Framing::Lines],
+        sends: vec!["session/*".to_owned()],
+        headers: vec![],
+        state_format,
+        resumes: resumes.to_vec(),
+    }
+}
+
 /// An echo that commits `C` when it is told to.
 pub struct Program<C> {
     fault: Option<Fault>,
@@ -26,15 +39,7 @@ pub struct Program<C> {
 
 impl<C: Crime> Machine for Program<C> {
     fn describe() -> Manifest {
-        Manifest {
-            protocol: "hostile".to_owned(),
-            revisions: vec!["1".to_owned()],
-            framings: vec![Framing::Lines],
-            sends: vec!["session/*".to_owned()],
-            headers: vec![],
-            state_format: 1,
-            resumes: vec![1],
-        }
+        manifest(1, &[1])
     }
 
     fn open(_out: &mut Outputs, setup: Setup) -> Result<Self, Fault> {

@@ -171,53 +171,67 @@ impl Manifest {
         let mut changes = Vec::new();
         compare(&mut changes, self, new, ("", ""), &plain(self), &plain(new));
         compare_rules(&mut changes, &self.permissions.rules, &new.permissions.rules);
-        let names: BTreeSet<_> = self.components.keys().chain(new.components.keys()).collect();
-        for name in names {
-            match (self.components.get(name), new.components.get(name)) {
-                (Some(old), Some(other)) => {
-                    let at = ("component", name.as_str());
-                    compare(&mut changes, self, new, at, &of_component(old), &of_component(other));
-                }
-                (old, other) => changes.push(Change {
-                    path: format!("component.{name}"),
-                    effect: swap(self, new, name),
-                    old: old.map(|component| shown(component.source.display())),
-                    new: other.map(|component| shown(component.source.display())),
-                }),
-            }
-        }
-        let names: BTreeSet<_> = self.doors.keys().chain(new.doors.keys()).collect();
-        for name in names {
-            match (self.doors.get(name), new.doors.get(name)) {
-                (Some(old), Some(other)) => {
-                    let at = ("door", name.as_str());
-                    compare(&mut changes, self, new, at, &of_door(old), &of_door(other));
-                }
-                (old, other) => changes.push(Change {
-                    path: format!("door.{name}"),
-                    effect: Effect::Restart,
-                    old: old.map(address),
-                    new: other.map(address),
-                }),
-            }
-        }
-        let names: BTreeSet<_> = self.subagents.keys().chain(new.subagents.keys()).collect();
-        for name in names {
-            match (self.subagents.get(name), new.subagents.get(name)) {
-                (Some(old), Some(other)) => {
-                    let at = ("subagents", name.as_str());
-                    compare(&mut changes, self, new, at, &of_subagent(old), &of_subagent(other));
-                }
-                (old, other) => changes.push(Change {
-                    path: format!("subagents.{name}"),
-                    effect: Effect::Restart,
-                    old: old.map(|kind| shown(&kind.description)),
-                    new: other.map(|kind| shown(&kind.description)),
-                }),
-            }
-        }
+        let components = Named {
+            kind: "component",
+            old: &self.components,
+            new: &new.components,
+            settings: of_component,
+            shown: |component| shown(component.source.display()),
+        };
+        compare_named(&mut changes, self, new, &components, |name| swap(self, new, name));
+        let doors = Named {
+            kind: "door",
+            old: &self.doors,
+            new: &new.doors,
+            settings: of_door,
+            shown: address,
+        };
+        compare_named(&mut changes, self, new, &doors, |_| Effect::Restart);
+        let kinds = Named {
+            kind: "subagents",
+            old: &self.subagents,
+            new: &new.subagents,
+            settings: of_subagent,
+            shown: |kind| shown(&kind.description),
+        };
+        compare_named(&mut changes, self, new, &kinds, |_| Effect::Restart);
         changes.sort_by(|one, other| one.path.cmp(&other.path));
         changes
+    }
+}
+
+/// Tables that have a name each.
+struct Named<'m, T> {
+    kind: &'static str,
+    old: &'m BTreeMap<String, T>,
+    new: &'m BTreeMap<String, T>,
+    settings: fn(&T) -> Settings,
+    /// One of them in few words.
+    shown: fn(&T) -> String,
+}
+
+/// What those of one name say otherwise, and who came or went, which has this effect.
+fn compare_named<T>(
+    changes: &mut Vec<Change>,
+    old: &Manifest,
+    new: &Manifest,
+    all: &Named<'_, T>,
+    effect: impl Fn(&str) -> Effect,
+) {
+    let names: BTreeSet<_> = all.old.keys().chain(all.new.keys()).collect();
+    for name in names {
+        match (all.old.get(name), all.new.get(name)) {
+            (Some(before), Some(after)) => {
+                let (before, after) = ((all.settings)(before), (all.settings)(after));
+                compare(changes, old, new, (all.kind, name), &before, &after);
+            }
+            (before, after) => changes.push(Change {
+                path: format!("{}.{name}", all.kind),
+                effect: effect(name),
+                old: before.map(all.shown),
+                new: after.map(all.shown),
+            }),
+        }
     }
 }
 
@@ -492,11 +506,14 @@ fn beyond<'r>(
     rules: impl Iterator<Item = (&'r PermissionRule, &'r String)>,
     texts: &[String],
 ) -> Vec<String> {
-    let mut others: Vec<&String> = texts.iter().collect();
+    let mut others: BTreeMap<&String, usize> = BTreeMap::new();
+    for text in texts {
+        *others.entry(text).or_default() += 1;
+    }
     let mut found = Vec::new();
     for (rule, text) in rules {
-        match others.iter().position(|other| *other == text) {
-            Some(at) => drop(others.swap_remove(at)),
+        match others.get_mut(text).filter(|count| **count > 0) {
+            Some(count) => *count -= 1,
             None => found.push(format!("{} ({}:{})", shown(text), rule.file, rule.line)),
         }
     }

@@ -36,8 +36,11 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    pub(super) const WORDS: [&'static str; 5] =
-        ["pre-step", "pre-execute", "post-execute", "turn-stopping", "result"];
+    /// In the order of a turn.
+    pub(super) const WORDS: [&'static str; 5] = {
+        let [step, call, outcome, end, result] = HookEvent::ALL;
+        [step.as_str(), call.as_str(), outcome.as_str(), end.as_str(), result.as_str()]
+    };
 
     const ALL: [HookEvent; 5] = [
         HookEvent::PreStep,
@@ -48,7 +51,7 @@ impl HookEvent {
     ];
 
     /// The word in manifests and logs.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             HookEvent::PreStep => "pre-step",
             HookEvent::PreExecute => "pre-execute",

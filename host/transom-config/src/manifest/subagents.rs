@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use serde_json::{Map, Value};
 use toml::de::DeTable;
 
-use super::{CHILD_TOOLS, PROVIDERS, TOOLS, TOOLS_OTHERWISE, Tools, keys::SUBAGENT};
+use super::{CHILD_TOOLS, PROVIDERS, TOOLS, Tools, keys::SUBAGENT};
 use crate::{
     error::remedy,
     reader::{Node, Reader},
@@ -148,9 +148,7 @@ pub(super) fn settle_tools(
     let keeps = keeps_any(tools.subagent_mode, kinds);
     match named {
         None if keeps => {
-            tools.enabled =
-                TOOLS_OTHERWISE.iter().chain(CHILD_TOOLS).map(|&name| name.to_owned()).collect();
-            tools.enabled.sort();
+            tools.enabled = TOOLS.iter().map(|&name| name.to_owned()).collect();
         }
         Some(at) if !keeps => {
             let idle = tools.enabled.iter().find(|name| CHILD_TOOLS.contains(&name.as_str()));

@@ -1,10 +1,10 @@
 //! Manifests against their expected complaints, and what the good ones come to.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, sync::mpsc, thread, time::Duration};
 
 use transom_policy::Limits;
 
-use super::{BUILT_IN, Carrier, Manifest, TOOLS_OTHERWISE, state_directory};
+use super::{BUILT_IN, CHILD_TOOLS, Carrier, Manifest, TOOLS, TOOLS_OTHERWISE, state_directory};
 use crate::{
     error::ConfigErrors,
     lock::Lock,
@@ -56,6 +56,15 @@ fn without_a_manifest_there_are_two_doors_and_the_scripted_model() {
     assert_eq!(manifest.tools.enabled, TOOLS_OTHERWISE);
     // The text can be shown, copied and changed.
     assert!(Manifest::parse(Path::new("transom.toml"), BUILT_IN.as_bytes()).is_ok());
+}
+
+#[test]
+fn the_tools_of_a_manifest_that_names_none_are_all_but_those_for_children() {
+    let mut all = TOOLS.to_owned();
+    assert!(all.is_sorted());
+    assert!(CHILD_TOOLS.iter().all(|tool| TOOLS.contains(tool)));
+    all.retain(|tool| !CHILD_TOOLS.contains(tool));
+    assert_eq!(all, TOOLS_OTHERWISE);
 }
 
 #[test]
@@ -131,4 +140,46 @@ fn what_the_page_shows_is_accepted() {
     let [lock] = blocks(page, "toml-lock")[..] else { panic!("one lock is shown") };
     let checked = Lock::parse(Path::new("transom.lock"), lock.as_bytes()).unwrap();
     assert!(checked.to_string().ends_with(lock), "{checked}");
+}
+
+/// As many as a program may have written. It takes seconds; were the text, or what was named already, gone through again
+/// for each of them, it would take minutes.
+#[test]
+fn complaints_and_lists_are_read_in_one_go_however_long_they_are() {
+    let (done, ended) = mpsc::sync_channel(1);
+    let reading = thread::spawn(move || {
+        read_long_ones();
+        done.send(())
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(60));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout));
+    reading.join().unwrap().unwrap();
+}
+
+fn read_long_ones() {
+    const COUNT: usize = 60_000;
+    let (mut keys, mut rules) = (String::new(), String::new());
+    for number in 0..COUNT {
+        keys.push_str(&format!("k{number} = 1\n"));
+        rules.push_str(&format!(
+            "[[permissions.rule]]\ntool = \"t{number}\"\ndecision = \"deny\"\n"
+        ));
+    }
+    let parse = |text: &str| Manifest::parse(Path::new("transom.toml"), text.as_bytes());
+    let complaints = parse(&format!("{BUILT_IN}\n[jobs]\n{keys}")).unwrap_err().0;
+    let above = BUILT_IN.lines().count() + 2;
+    let expected: Vec<_> = (1..=COUNT).map(|line| Some((above + line, 1))).collect();
+    let positions: Vec<_> = complaints.iter().map(|complaint| complaint.position).collect();
+    assert!(positions == expected, "{} complaints", positions.len());
+
+    let names: Vec<_> = (0..COUNT).map(|number| format!("\"N{number}\"")).collect();
+    let tools = format!("[tools]\nkeep-environment = [{}]\n", names.join(","));
+    let manifest = parse(&format!("{BUILT_IN}\n{tools}{rules}")).unwrap();
+    assert_eq!(manifest.tools.keep_environment.len(), COUNT);
+    let last = manifest.permissions.rules.last().unwrap().line;
+    assert_eq!(last, BUILT_IN.lines().count() + 4 + 3 * (COUNT - 1));
+
+    let twice = format!("[tools]\nkeep-environment = [{},{}]\n", names.join(","), names.join(","));
+    let complaints = parse(&format!("{BUILT_IN}\n{twice}")).unwrap_err().0;
+    assert_eq!(complaints.len(), COUNT);
 }

@@ -67,16 +67,7 @@ impl Play {
     }
 
     pub(super) fn with(config: AgentConfig) -> Play {
-        let header = Header {
-            id: "main".into(),
-            created_at: 1000,
-            cwd: Some("/w".to_owned()),
-            parent_session: None,
-            seed_length: None,
-            origin: None,
-            delegation_depth: 0,
-            agent_preset: None,
-        };
+        let header = Header { created_at: 1000, ..Header::main() };
         let route = Route {
             provider: Some("p".to_owned()),
             model: Some("m".to_owned()),

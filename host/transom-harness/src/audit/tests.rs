@@ -18,16 +18,7 @@ use super::{Auditor, Finding, Summary, audit};
 use crate::header::{Header, Origin};
 
 pub(super) fn header() -> Header {
-    Header {
-        id: "main".into(),
-        created_at: 1,
-        cwd: Some("/w".to_owned()),
-        parent_session: None,
-        seed_length: None,
-        origin: None,
-        delegation_depth: 0,
-        agent_preset: None,
-    }
+    Header::main()
 }
 
 pub(super) fn fork(seed_length: u64) -> Header {

@@ -21,16 +21,7 @@ use crate::{
 };
 
 fn header() -> Header {
-    Header {
-        id: "main".into(),
-        created_at: 1,
-        cwd: Some("/w".to_owned()),
-        parent_session: None,
-        seed_length: None,
-        origin: None,
-        delegation_depth: 0,
-        agent_preset: None,
-    }
+    Header::main()
 }
 
 fn assembly() -> crate::agent::Assembly {

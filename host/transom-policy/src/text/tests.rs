@@ -1,6 +1,6 @@
 //! Wrong policies beside their complaints.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, sync::mpsc, thread, time::Duration};
 
 use super::parse;
 use crate::{
@@ -269,4 +269,40 @@ fn limits_that_a_text_names_are_told_from_defaults() {
     assert_eq!(crate::named_limits(text), ["nesting-max", "unit-bytes-max"]);
     assert_eq!(crate::named_limits(""), [""; 0]);
     assert_eq!(crate::named_limits("limits = 5"), [""; 0]);
+}
+
+/// As many as a program may have written. It takes seconds; were the text, or what was named already, gone through again
+/// for each of them, it would take minutes.
+#[test]
+fn a_policy_is_read_in_one_go_however_long_it_is() {
+    let (done, ended) = mpsc::sync_channel(1);
+    let reading = thread::spawn(move || {
+        read_long_ones();
+        done.send(())
+    });
+    let ended = ended.recv_timeout(Duration::from_secs(60));
+    assert_ne!(ended, Err(mpsc::RecvTimeoutError::Timeout));
+    reading.join().unwrap().unwrap();
+}
+
+fn read_long_ones() {
+    const COUNT: usize = 60_000;
+    let names: Vec<_> = (0..COUNT).map(|number| format!("\"n{number}/*\"")).collect();
+    let names = names.join(",");
+    let policy = parse("p.toml", &format!("frames.allow = [{names}]")).unwrap();
+    assert_eq!(policy.frames.iter().count(), COUNT);
+
+    // All on one line.
+    let complaints = parse("p.toml", &format!("frames.allow = [{names},{names}]"));
+    let complaints = complaints.unwrap_err().complaints;
+    assert_eq!(complaints.len(), COUNT);
+    let begin = "frames.allow = [".len() + names.len() + 2;
+    assert_eq!((complaints[0].line, complaints[0].column), (1, begin));
+    let last = complaints.last().unwrap();
+    assert_eq!(last.column, begin + names.len() - format!("\"n{}/*\"", COUNT - 1).len());
+
+    let keys: String = (0..COUNT).map(|number| format!("k{number} = 1\n")).collect();
+    let complaints = parse("p.toml", &format!("[limits]\n{keys}")).unwrap_err().complaints;
+    let lines: Vec<_> = complaints.iter().map(|complaint| complaint.line).collect();
+    assert!(lines == (2..COUNT + 2).collect::<Vec<_>>(), "{} complaints", lines.len());
 }

@@ -9,8 +9,8 @@ use std::{
 
 use tokio::runtime::Handle;
 
-use super::{LONG, bash, fifo, line, spawn, writers_ended};
-use crate::{Command, Ending, Exit, Mark, Spawner, Tree, end_all, stat::Stat};
+use super::{LONG, all, bash, fifo, line, spawn, writers_ended};
+use crate::{Command, Ending, Exit, Mark, Spawner, Tree, end_all, end_asked, stat::Stat};
 
 #[tokio::test]
 async fn a_group_ends_with_its_grandchildren() {
@@ -30,6 +30,18 @@ async fn a_child_that_ignores_sigterm_is_killed() {
     assert_eq!(line(&mut process).await, "ready");
     assert_eq!(process.tree().end(Duration::from_millis(20)).await, Ending::Killed);
     assert_eq!(process.wait().await.unwrap(), Exit::Signal(9));
+}
+
+#[tokio::test]
+async fn who_has_been_asked_to_end_is_not_asked_again() {
+    let mut process =
+        spawn("trap 'echo asked' TERM; echo ready; while :; do sleep 0.02; done").await;
+    assert_eq!(line(&mut process).await, "ready");
+    let tree = process.tree();
+    tree.terminate();
+    assert_eq!(line(&mut process).await, "asked");
+    assert_eq!(end_asked(vec![tree], Duration::from_millis(200)).await, Ending::Killed);
+    assert_eq!(all(&mut process).await, "", "it would have answered a second time");
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ use std::{
 use cap_std::fs::{Dir, MetadataExt as _};
 
 use crate::{
-    fence::{Bounds, Id, Refusal, Standing, is_kernels},
+    fence::{Bounds, Id, Refusal, Spot, Standing, is_kernels},
     files::{self, Verb, cannot, refused, version},
-    page::cut_line,
+    page::{SAMPLE_BYTES, cut_line},
     tool::{Call, ToolError},
 };
 
@@ -20,7 +20,7 @@ const VIEW_CHARS_MAX: usize = 16_000;
 /// Characters of a line.
 const LINE_CHARS_MAX: usize = 2_000;
 
-/// Names in one directory that are looked at.
+/// Names that are looked at, in all directories of a view together.
 const ENTRIES_MAX: usize = 10_000;
 
 /// Levels below the directory that is viewed.
@@ -29,9 +29,6 @@ const DEPTH: usize = 2;
 /// Directories that are of no interest.
 const PASSED_OVER: [&str; 2] = ["node_modules", "__pycache__"];
 
-/// Bytes at the front in which a zero marks a file as binary.
-const SAMPLE_BYTES: usize = 8 << 10;
-
 pub(super) fn view(
     call: &Call,
     bounds: &Bounds,
@@ -39,21 +36,25 @@ pub(super) fn view(
     range: Option<(i64, i64)>,
 ) -> Result<String, ToolError> {
     let real = bounds.resolve(Verb::Read, path)?;
-    let is_directory = match real.file_name() {
-        None => true,
-        Some(_) => {
-            let spot = bounds.reach(Verb::Read, path, &real, false)?;
-            let found = spot.metadata().map_err(|error| refused(Verb::Read, path, &error))?;
-            found.ok_or_else(|| cannot(Verb::Read, path, "not found"))?.is_dir()
-        }
+    let spot = match real.file_name() {
+        None => None,
+        Some(_) => Some(bounds.reach(Verb::Read, path, &real, false)?),
     };
-    if !is_directory {
-        return file(call, bounds, path, real, range);
+    if let Some(spot) = &spot {
+        let found = spot.metadata().map_err(|error| refused(Verb::Read, path, &error))?;
+        if !found.ok_or_else(|| cannot(Verb::Read, path, "not found"))?.is_dir() {
+            return file(call, bounds, path, real, spot, range);
+        }
     }
     if range.is_some() {
         return Err(ToolError::new("invalid view_range: a directory has no lines"));
     }
-    directory(call, bounds, path, &real)
+    let opened = match &spot {
+        None => bounds.descend(&real, false),
+        Some(spot) => bounds.enter(&spot.directory, &spot.standing, &spot.name),
+    };
+    let opened = opened.map_err(|refusal| bounds.tell(Verb::Read, path, refusal))?;
+    directory(call, bounds, path, &real, opened)
 }
 
 fn file(
@@ -61,10 +62,10 @@ fn file(
     bounds: &Bounds,
     path: &Path,
     real: PathBuf,
+    spot: &Spot,
     range: Option<(i64, i64)>,
 ) -> Result<String, ToolError> {
-    let spot = bounds.reach(Verb::Read, path, &real, false)?;
-    let (content, _) = files::content(bounds, Verb::Read, path, &spot, &call.abort)?;
+    let (content, _) = files::content(bounds, Verb::Read, path, spot, &call.abort)?;
     if content.iter().take(SAMPLE_BYTES).any(|byte| *byte == 0) {
         return Err(cannot(Verb::Read, path, "binary file"));
     }
@@ -94,15 +95,19 @@ fn file(
     Ok(bounded(head, rows, "view_range shows other parts"))
 }
 
-fn directory(call: &Call, bounds: &Bounds, path: &Path, real: &Path) -> Result<String, ToolError> {
+fn directory(
+    call: &Call,
+    bounds: &Bounds,
+    path: &Path,
+    real: &Path,
+    (open, standing): (Dir, Standing),
+) -> Result<String, ToolError> {
     let told = |refusal| bounds.tell(Verb::Read, path, refusal);
-    let (open, standing) = bounds.descend(real, false).map_err(told)?;
     if standing.is_hidden() {
         return Err(told(Refusal::Hidden));
     }
-    let mut rows = Vec::new();
-    let below = Below { call, bounds };
-    below.list(&mut rows, &open, &standing, real, path, DEPTH).map_err(told)?;
+    let mut below = Below { call, bounds, rows: Vec::new(), room: ENTRIES_MAX, is_cut: false };
+    below.list(&open, &standing, real, path, DEPTH).map_err(told)?;
     if call.abort.is_set() {
         return Err(ToolError::aborted());
     }
@@ -110,19 +115,29 @@ fn directory(call: &Call, bounds: &Bounds, path: &Path, real: &Path) -> Result<S
         "{} (two levels deep; without hidden entries, node_modules and __pycache__)",
         path.display()
     );
-    Ok(bounded(head, rows.into_iter(), "view a directory further down"))
+    let mut text = bounded(head, below.rows.into_iter(), "view a directory further down");
+    if below.is_cut {
+        text.push_str(&format!(
+            "\n[only {ENTRIES_MAX} names were looked at; view a directory further down]"
+        ));
+    }
+    Ok(text)
 }
 
 struct Below<'a> {
     call: &'a Call,
     bounds: &'a Bounds,
+    rows: Vec<String>,
+    /// Names that may still be looked at.
+    room: usize,
+    /// There were more.
+    is_cut: bool,
 }
 
 impl Below<'_> {
     /// What is in a directory, sorted by name, each directory followed by what is in it.
     fn list(
-        &self,
-        rows: &mut Vec<String>,
+        &mut self,
         directory: &Dir,
         standing: &Standing,
         real: &Path,
@@ -130,7 +145,12 @@ impl Below<'_> {
         depth: usize,
     ) -> Result<(), Refusal> {
         let mut names = Vec::new();
-        for entry in directory.entries()?.take(ENTRIES_MAX) {
+        for entry in directory.entries()? {
+            if self.room == 0 {
+                self.is_cut = true;
+                break;
+            }
+            self.room -= 1;
             // What cannot be looked at is passed over, as any search does.
             let Ok(entry) = entry else { continue };
             if let Ok(name) = entry.file_name().into_string()
@@ -153,13 +173,13 @@ impl Below<'_> {
             }
             let shown = shown.join(name);
             let mark = if metadata.is_dir() { "/" } else { "" };
-            rows.push(format!("{}{mark}", shown.display()));
+            self.rows.push(format!("{}{mark}", shown.display()));
             if metadata.is_dir()
                 && depth > 1
                 && let Ok((child, standing)) = self.bounds.enter(directory, standing, name)
                 && !standing.is_hidden()
                 && let Err(refusal) =
-                    self.list(rows, &child, &standing, &real.join(name), &shown, depth - 1)
+                    self.list(&child, &standing, &real.join(name), &shown, depth - 1)
             {
                 tracing::debug!(?refusal, "a directory was not listed");
             }

@@ -196,7 +196,7 @@ impl Parts {
             "todo_write" => Arc::new(TodoWrite),
             "write" => Arc::new(Write::new(self.files.clone())),
             _ => {
-                let what = What::of_parent(name).ok_or_else(|| unknown(name))?;
+                let what = What::for_parent(name).ok_or_else(|| unknown(name))?;
                 let children = self.options.children.clone();
                 let children = children
                     .ok_or_else(|| lacking(name, "subagents that take further messages"))?;

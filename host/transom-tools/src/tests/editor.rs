@@ -95,6 +95,29 @@ async fn a_directory_is_viewed_two_levels_deep() {
 }
 
 #[tokio::test]
+async fn the_names_of_a_view_are_bounded_in_all_its_directories_together() {
+    let bench = bench();
+    // Hidden entries are no rows, but somebody has to look at them.
+    for name in ["a", "b"] {
+        fs::create_dir(bench.path(name)).unwrap();
+    }
+    for number in 0..9_997 {
+        fs::write(bench.path(&format!("a/.{number}")), "").unwrap();
+    }
+    bench.put("b/last", "x");
+    let (root, head) = (
+        bench.shown(""),
+        "(two levels deep; without hidden entries, node_modules and __pycache__)",
+    );
+    let whole = format!("{root} {head}\n{root}/a/\n{root}/b/\n{root}/b/last");
+    assert_eq!(bench.edit("view", "", json!({})).await, Ok(whole));
+    fs::write(bench.path("a/.one-more"), "").unwrap();
+    let cut = "[only 10000 names were looked at; view a directory further down]";
+    let part = format!("{root} {head}\n{root}/a/\n{root}/b/\n{cut}");
+    assert_eq!(bench.edit("view", "", json!({})).await, Ok(part));
+}
+
+#[tokio::test]
 async fn only_what_was_seen_is_changed() {
     let bench = bench();
     bench.put("a", "one\ntwo\n");

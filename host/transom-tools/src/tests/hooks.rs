@@ -1,10 +1,12 @@
 //! Hooks as real programs: what they are told, what their answers come to, and what becomes of those that fail
 //! (L-31, L-55, L-83).
 
+mod bounds;
+
 use std::{io::BufRead as _, time::Duration};
 
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use transom_harness::{
     hooks::{CallVerdict, HookAbout, HookAnswer, HookAsk, HookedCall, StepVerdict, Verdict},
     message::{Message, Role, Source},
@@ -41,13 +43,23 @@ fn hooks(bench: &Bench, hooks: Vec<HookProgram>) -> ProgramHooks {
     held(bench, Mode::DangerFullAccess, hooks)
 }
 
-fn held(bench: &Bench, mode: Mode, mut hooks: Vec<HookProgram>) -> ProgramHooks {
+fn held(bench: &Bench, mode: Mode, hooks: Vec<HookProgram>) -> ProgramHooks {
+    let (_, ready) = watch::channel(true);
+    held_once(bench, mode, ready, hooks)
+}
+
+/// Hooks that wait until it is known what confines.
+fn held_once(
+    bench: &Bench,
+    mode: Mode,
+    ready: watch::Receiver<bool>,
+    mut hooks: Vec<HookProgram>,
+) -> ProgramHooks {
     for hook in &mut hooks {
         hook.directory = bench.path("").join(&hook.directory);
     }
     let environment = vec![("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned())];
     let spawner = Spawner::new(Handle::current()).unwrap();
-    let (_, ready) = tokio::sync::watch::channel(true);
     ProgramHooks::new(bench.registry.clone(), spawner, environment, (mode, ready), hooks)
 }
 

@@ -74,6 +74,23 @@ async fn skills_are_named_to_the_session_that_has_them() {
 }
 
 #[tokio::test]
+async fn a_directory_has_so_many_skills_and_no_more() {
+    let bench = bench();
+    for number in 0..101 {
+        let name = format!("skill-{number:03}");
+        bench.own(&name, &skill("one of many", "own"));
+    }
+    bench.put(".dsh/skills/of-another/SKILL.md", skill("x", "y"));
+    let described = bench.described();
+    assert_eq!(described.matches("one of many").count(), 100);
+    assert!(described.contains("skill-099") && !described.contains("skill-100"));
+    assert!(described.contains("of-another"), "each directory counts for itself");
+    let load = |name: &str| bench.call("skill", json!({ "name": name }));
+    assert!(!load("skill-099").await.is_error);
+    assert!(load("skill-100").await.is_error);
+}
+
+#[tokio::test]
 async fn a_skill_is_loaded_with_where_its_files_are() {
     let bench = bench();
     bench.own("make-tea", &skill("Tea", "own"));

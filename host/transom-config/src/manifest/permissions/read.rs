@@ -1,5 +1,7 @@
 //! From TOML to the tables `[permissions]`, `[confine]` and `[jobs]`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use toml::de::DeTable;
 
 use super::{
@@ -90,11 +92,14 @@ fn workspaces(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<Vec<String
 
 fn rules(reader: &mut Reader<'_>, node: &Node<'_>) -> Vec<PermissionRule> {
     let mut rules: Vec<(PermissionRule, usize)> = Vec::new();
+    // The first of each scope.
+    let mut firsts = BTreeMap::new();
     for node in tables(reader, node, "rule", "permissions.rule").unwrap_or_default() {
         let Some(rule) = rule(reader, node) else { continue };
         let at = node.span().start;
         // Rules of a later file come first here. Whoever wrote last is told, whichever that is.
-        if let Some((other, other_at)) = rules.iter().find(|(earlier, _)| is_twin(&rule, earlier)) {
+        let first = *firsts.entry(scope(&rule)).or_insert(rules.len());
+        if let Some((other, other_at)) = rules.get(first) {
             let (at, other, other_at) =
                 if at > *other_at { (at, other, *other_at) } else { (*other_at, &rule, at) };
             let place = match reader.sources.same(at, other_at) {
@@ -215,14 +220,9 @@ fn may_be_bash(pattern: &str) -> bool {
     rest.ends_with(last)
 }
 
-fn is_twin(rule: &PermissionRule, earlier: &PermissionRule) -> bool {
-    let includes = |left: &PermissionRule, right: &PermissionRule| {
-        left.when.iter().all(|predicate| right.when.contains(predicate))
-    };
-    rule.tool == earlier.tool
-        && rule.mode == earlier.mode
-        && includes(rule, earlier)
-        && includes(earlier, rule)
+/// What a rule is about: all of it but what it says. In which order its predicates are written does not count.
+fn scope(rule: &PermissionRule) -> (String, Option<PermissionMode>, BTreeSet<(String, String)>) {
+    (rule.tool.clone(), rule.mode, rule.when.iter().cloned().collect())
 }
 
 pub(in crate::manifest) fn confine(reader: &mut Reader<'_>, node: Option<&Node<'_>>) -> Confine {

@@ -221,6 +221,8 @@ pub fn script() -> Value {
         then("TEXTTOOL", json!([{"text": "final text"}])),
         first("PERM", json!([wide("printf escalated")])),
         then("PERM", json!([{"text": "done: {{result}}"}])),
+        first("CHILD", json!([{"tool": {"name": "subagent", "arguments": {"description": "a test", "prompt": "[[PERM]]"}}}])),
+        then("CHILD", json!([{"text": "child says: {{result}}"}])),
         first("PERM2", json!([wide("printf a"), wide("printf b")])),
         then("PERM2", json!([{"text": "both done"}])),
         then("HANG", json!([{"text": "partial"}, {"delay_ms": 3_600_000}])),

@@ -6,6 +6,7 @@
 
 mod model;
 mod peer;
+mod swap;
 
 use std::{fs, thread};
 
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::{
     acp::peer::{Peer, Place, Published},
+    clients::PROGRAM,
     model_server::ModelServer,
 };
 
@@ -57,7 +59,7 @@ impl Stage {
             ("DEEPSEEK_API_KEY", "sk-mock"),
             ("DEEPSEEK_BASE_URL", &model.base_url()),
         ];
-        let mut peer = Peer::start(published, place, &["acp"], &variables);
+        let mut peer = Peer::start(published, place, &PROGRAM, &["acp"], &variables);
         peer.initialize();
         Stage { model, peer }
     }

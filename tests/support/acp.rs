@@ -226,6 +226,8 @@ pub fn script() -> Value {
         first("PERM2", json!([wide("printf a"), wide("printf b")])),
         then("PERM2", json!([{"text": "both done"}])),
         then("HANG", json!([{"text": "partial"}, {"delay_ms": 3_600_000}])),
+        first("GATE", json!([bash("exec 3> held; echo begun >&3; until [ -e go ]; do sleep 0.02; done; printf through")])),
+        then("GATE", json!([{"text": "gate says: {{result}}"}])),
         first("SLOWTOOL", json!([bash("exec 3> held; echo begun >&3; sleep 300; printf late")])),
         then("SLOWTOOL", json!([{"text": "never"}])),
         then("LENGTH", json!([{"text": "cut off"}, {"finish": "max-tokens"}])),

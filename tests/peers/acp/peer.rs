@@ -21,7 +21,7 @@ use nix::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::clients::{CACHE, PROGRAM, here, once, process_in, run};
+use crate::clients::{CACHE, here, once, process_in, run};
 
 /// How long a test waits for what must come, on the slowest machine. Nothing waits this long in order to pass.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -119,10 +119,11 @@ impl Place {
 }
 
 impl Peer {
-    /// Lets a client start the program with these arguments and these variables besides the few that any program has.
+    /// Lets a client start this agent with these arguments and these variables besides the few that any program has.
     pub(crate) fn start(
         published: Published,
         place: Place,
+        agent: &Path,
         args: &[&str],
         variables: &[(&str, &str)],
     ) -> Peer {
@@ -135,7 +136,7 @@ impl Peer {
             env[name] = json!(value);
         }
         let settings = json!({
-            "program": *PROGRAM, "args": args, "cwd": place.path("home"), "env": env, "client": *SCRIPT,
+            "program": agent, "args": args, "cwd": place.path("home"), "env": env, "client": *SCRIPT,
         });
         let mut driver = published
             .command()

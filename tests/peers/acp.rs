@@ -107,6 +107,35 @@ fn two_sessions_are_prompted_at_once() {
 }
 
 #[test]
+fn a_link_reaches_the_model() {
+    every(&Published::ALL, |stage| {
+        let session = stage.peer.session();
+        let link = json!({"type": "resource_link", "name": "notes", "uri": "file:///notes.txt"});
+        let prompt = json!([{"type": "text", "text": "[[PLAIN]] see"}, link]);
+        let answer =
+            stage.peer.call("session/prompt", json!({"sessionId": session, "prompt": prompt}));
+        stopped(&answer, "end_turn");
+        let asked = stage.model.wait_requests(1).remove(0).body["messages"].clone();
+        let text = "[[PLAIN]] see\n[resource_link name=\"notes\" uri=\"file:///notes.txt\"]\n";
+        let told = asked.as_array().expect("messages").iter().any(|one| one["content"] == text);
+        assert!(told, "A-47: {asked}");
+    });
+}
+
+#[test]
+fn a_session_speaks_with_no_prompt_in_flight() {
+    // the job of a tool ends behind the prompt that had begun it.
+    every(&Published::ALL, |stage| {
+        let peer = &mut stage.peer;
+        let session = peer.session();
+        stopped(&peer.turn(&session, "[[BACKGROUND]]"), "end_turn");
+        assert_eq!(peer.said(&session).len(), 1);
+        fs::write(peer.place.workspace.join("go"), "").expect("a file");
+        assert!(peer.hears(&session).starts_with("tool said: "));
+    });
+}
+
+#[test]
 fn a_permission_counts_for_what_was_decided() {
     every(&Published::ALL, |stage| {
         let peer = &mut stage.peer;

@@ -34,6 +34,9 @@ fn reply(request: &Recorded) -> Reply {
         ("STREAM", _) => {
             Reply::pieces(vec![Piece::Ticks("tick{n} ".to_owned(), Duration::from_millis(20))])
         }
+        ("BACKGROUND", None) => called(json!({
+            "command": "until [ -e go ]; do sleep 0.02; done", "run_in_background": true,
+        })),
         ("SLOW_TOOL", None) => called(json!({"command": "exec 3> begun; sleep 300"})),
         // A command that goes on when a file is there.
         ("GATE", None) => called(

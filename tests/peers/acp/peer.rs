@@ -24,7 +24,7 @@ use tempfile::TempDir;
 use crate::clients::{CACHE, here, once, process_in, run};
 
 /// How long a test waits for what must come, on the slowest machine. Nothing waits this long in order to pass.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Reports that wait to be read.
 const REPORTS_MAX: usize = 4096;
@@ -229,9 +229,13 @@ impl Peer {
         self.answer(number)
     }
 
-    /// Shakes hands, and expects what the automation surface says of itself.
+    /// Shakes hands as an editor does, and expects what the automation surface says of itself.
     pub(crate) fn initialize(&mut self) {
-        let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+        let params = json!({
+            "protocolVersion": 1,
+            "clientInfo": {"name": "editor", "title": "An editor", "version": "1.0.0"},
+            "clientCapabilities": {"fs": {"readTextFile": true, "writeTextFile": true}, "terminal": true},
+        });
         let answer = self.call("initialize", params);
         let result = &answer["result"];
         assert_eq!(
@@ -297,6 +301,13 @@ impl Peer {
             false
         });
         texts
+    }
+
+    /// Waits for the next text of a session.
+    pub(crate) fn hears(&mut self, session: &str) -> String {
+        let report = self.find(|report| report["update"]["sessionId"] == session);
+        let text = report["update"]["update"]["content"]["text"].as_str();
+        text.unwrap_or_else(|| panic!("no text: {report}")).to_owned()
     }
 
     /// Waits until a file is there that a command of the agent's makes.

@@ -1,6 +1,7 @@
 //! Components that are exchanged under a running host: nothing that was received or owed is lost, doubled or reordered, and a
 //! version that fails goes by itself (design §7).
 
+mod acp;
 mod load;
 mod versions;
 

@@ -222,7 +222,7 @@ fn finished(mut driver: Command) -> Result<Output, String> {
 }
 
 /// A process whose directory is in this one; none where the system does not tell.
-fn process_in(directory: &Path) -> Option<String> {
+pub(crate) fn process_in(directory: &Path) -> Option<String> {
     for entry in fs::read_dir("/proc").ok()?.flatten() {
         let Ok(cwd) = fs::read_link(entry.path().join("cwd")) else { continue };
         if cwd.starts_with(directory) {
@@ -247,7 +247,7 @@ fn list(root: &Path, directory: &Path, files: &mut BTreeSet<String>) {
     }
 }
 
-fn here() -> PathBuf {
+pub(crate) fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
 }
 
@@ -257,7 +257,7 @@ fn installed() -> PathBuf {
     workspace.join("target/peers")
 }
 
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let program = env::var_os("TRANSOM_BIN").map_or_else(
         || {
             let test = env::current_exe().expect("this test's own path");
@@ -276,7 +276,7 @@ static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// One cache of compiled components for all runs, filled before the first: clients give a runtime one
 /// second to answer, and compiling is no part of what they ask.
-static CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static CACHE: LazyLock<PathBuf> = LazyLock::new(|| {
     let cache = installed().join("cache");
     fs::create_dir_all(&cache).expect("a cache directory");
     fs::set_permissions(&cache, fs::Permissions::from_mode(0o700)).expect("a private directory");
@@ -352,31 +352,27 @@ static SCRIPT: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fn python(release: &str) -> PathBuf {
     let pins = here().join(format!("requirements-{release}.txt"));
-    once(&format!("python-{release}"), &[&pins], |place| {
-        run(
-            "install Python 3.10 or later with the venv module",
-            Command::new("python3").args(["-m", "venv"]).arg(place),
-        );
-        run(
-            "needs the package index the first time",
-            Command::new(place.join("bin/python"))
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                    "--no-deps",
-                ])
-                .arg("--requirement")
-                .arg(&pins),
-        );
-    })
+    once(&format!("python-{release}"), &[&pins], |place| environment(place, &pins))
+}
+
+/// Makes an environment for Python with exactly these packages.
+pub(crate) fn environment(place: &Path, pins: &Path) {
+    run(
+        "install Python 3.10 or later with the venv module",
+        Command::new("python3").args(["-m", "venv"]).arg(place),
+    );
+    run(
+        "needs the package index the first time",
+        Command::new(place.join("bin/python"))
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"])
+            .arg("--requirement")
+            .arg(pins),
+    );
 }
 
 /// Installs into a directory unless the same pins were installed there before. Other test processes
 /// wait for the one that does it.
-fn once(name: &str, pins: &[&PathBuf], install: impl FnOnce(&Path)) -> PathBuf {
+pub(crate) fn once(name: &str, pins: &[&PathBuf], install: impl FnOnce(&Path)) -> PathBuf {
     let root = installed();
     fs::create_dir_all(&root).expect("a directory for the clients");
     let lock = File::create(root.join(format!("{name}.lock"))).expect("a lock file");
@@ -401,7 +397,7 @@ fn once(name: &str, pins: &[&PathBuf], install: impl FnOnce(&Path)) -> PathBuf {
     place
 }
 
-fn run(remedy: &str, command: &mut Command) {
+pub(crate) fn run(remedy: &str, command: &mut Command) {
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => panic!("{:?} did not start: {error}; {remedy}", command.get_program()),

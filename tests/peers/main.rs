@@ -3,6 +3,7 @@
 //! Each test is one scenario, played by every client that has it; `scenarios.py` and
 //! `typescript.mjs` say what the clients do. Which clients, and how they come here, is in
 //! `clients.rs`. The rules are those of `sdk.md`: rows C-46 to C-48, and others seen from a client.
+//! Clients of the ACP door and their stories are in `acp.rs`.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -10,6 +11,7 @@
     reason = "this crate is tests only"
 )]
 
+mod acp;
 mod claims;
 mod clients;
 #[path = "../support/model_server.rs"]

@@ -1,6 +1,7 @@
 //! What the host costs, measured from outside: one module for each measurement, one table for all. Whether a figure is good is left to
 //! the reader and to `--compare`.
 
+mod acp;
 #[cfg(feature = "codec-bench")]
 mod codec;
 mod connections;
@@ -30,7 +31,7 @@ use crate::{
 #[derive(Debug, Args)]
 pub struct Options {
     /// Only measurements whose name begins with one of these: codec, start, memory, sessions,
-    /// turns, connections, swap.
+    /// turns, acp, connections, swap.
     only: Vec<String>,
     /// Print JSON instead of a table.
     #[arg(long)]
@@ -80,6 +81,7 @@ const MEASUREMENTS: &[(&str, Measure)] = &[
     ("memory", memory::rows),
     ("sessions", sessions::rows),
     ("turns", turns::rows),
+    ("acp", acp::rows),
     ("connections", connections::rows),
     ("swap", swap::rows),
 ];

@@ -401,20 +401,25 @@ impl Conversation {
         out.unit(translate::outcome(&slot.request, outcome));
     }
 
-    /// Asks that are not about one call of a tool, or not of a session of this connection, have nobody here to answer
-    /// them.
+    /// Asks that are not about one call of a tool, or neither of a session of this connection nor of one that works for
+    /// it, have nobody here to answer them.
     fn ask_opened(&mut self, out: &mut Outputs, id: &str, body: &str) {
-        let known = self.memory.sessions.contains_key(id)
+        let approval = permission::approval(body);
+        let root = approval.as_ref().and_then(|approval| approval.root.as_deref());
+        let (session, child) = root.map_or((id, None), |root| (root, Some(id)));
+        let known = self.memory.sessions.contains_key(session)
+            && (child.is_none() || self.options.child_permissions)
             && self.memory.permissions.len() < PERMISSIONS_MAX;
-        match permission::approval(body).filter(|_| known) {
+        match approval.as_ref().filter(|_| known) {
             Some(approval) => {
                 let number = self.memory.requested;
                 self.memory.requested += 1;
-                out.unit(permission::request_permission(number, id, &approval));
+                out.unit(permission::request_permission(number, session, child, approval));
                 let permission = Permission {
-                    session: id.into(),
-                    ask: approval.ask.into(),
-                    approval: approval.approval.into(),
+                    session: session.into(),
+                    child: child.map(Into::into),
+                    ask: approval.ask.as_ref().into(),
+                    approval: approval.approval.as_ref().into(),
                 };
                 self.memory.permissions.insert(number, permission);
             }

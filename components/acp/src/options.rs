@@ -11,7 +11,8 @@ use transom_guest::{
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Every option.
-const NAMES: [&str; 6] = ["agentName", "agentVersion", "images", "model", "provider", "surface"];
+const NAMES: [&str; 7] =
+    ["agentName", "agentVersion", "childPermissions", "images", "model", "provider", "surface"];
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -24,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) model: Option<String>,
     /// Prompts may hold images where the model takes them (decision 39).
     pub(crate) images: bool,
+    /// What a session asks that works for a client's is put to the client.
+    pub(crate) child_permissions: bool,
 }
 
 impl Options {
@@ -39,6 +42,7 @@ impl Options {
             provider: None,
             model: None,
             images: false,
+            child_permissions: true,
         };
         let text = trim(&setup.options);
         if text.is_empty() || text == "null" {
@@ -75,13 +79,8 @@ impl Options {
             "agentVersion" => self.agent_version = words()?,
             "provider" => self.provider = Some(words()?),
             "model" => self.model = Some(words()?),
-            "images" => {
-                self.images = match value {
-                    "true" => true,
-                    "false" => false,
-                    _ => return Err(format!("option images is {value}; it must be true or false")),
-                };
-            }
+            "images" => self.images = truth(name, value)?,
+            "childPermissions" => self.child_permissions = truth(name, value)?,
             "surface" if string(Some(value)).as_deref() == Some("automation") => {}
             "surface" => {
                 return Err(format!(
@@ -94,6 +93,14 @@ impl Options {
             }
         }
         Ok(())
+    }
+}
+
+fn truth(name: &str, value: &str) -> Result<bool, String> {
+    match value {
+        "true" => Ok(true),
+        "false" => Ok(false),
+        _ => Err(format!("option {name} is {value}; it must be true or false")),
     }
 }
 

@@ -14,6 +14,8 @@ use crate::{state::Permission, translate::members};
 pub(crate) struct Approval<'a> {
     pub(crate) ask: Cow<'a, str>,
     pub(crate) approval: Cow<'a, str>,
+    /// The session on top of the one that asks, where it works for another.
+    pub(crate) root: Option<Cow<'a, str>>,
     call: Cow<'a, str>,
     tool: Option<Cow<'a, str>>,
     reason: Option<Cow<'a, str>>,
@@ -21,14 +23,24 @@ pub(crate) struct Approval<'a> {
 }
 
 pub(crate) fn approval(body: &str) -> Option<Approval<'_>> {
-    let names = ["kind", "askId", "approvalId", "callId", "toolName", "reason", "arguments"];
-    let [kind, ask, approval, call, tool, reason, arguments] = members(body, names)?;
+    let names = [
+        "kind",
+        "askId",
+        "approvalId",
+        "rootSessionId",
+        "callId",
+        "toolName",
+        "reason",
+        "arguments",
+    ];
+    let [kind, ask, approval, root, call, tool, reason, arguments] = members(body, names)?;
     if string(kind)? != "approval" {
         return None;
     }
     Some(Approval {
         ask: string(ask)?,
         approval: string(approval)?,
+        root: string(root),
         call: string(call)?,
         tool: string(tool),
         reason: string(reason),
@@ -36,8 +48,14 @@ pub(crate) fn approval(body: &str) -> Option<Approval<'_>> {
     })
 }
 
-/// `session/request_permission` (A-59), with a title and what else lets a person decide (A-65).
-pub(crate) fn request_permission(id: u64, session: &str, approval: &Approval<'_>) -> String {
+/// `session/request_permission` (A-59), with a title and what else lets a person decide (A-65). `child` is the session
+/// that asks, where it works for the client's (A-61).
+pub(crate) fn request_permission(
+    id: u64,
+    session: &str,
+    child: Option<&str>,
+    approval: &Approval<'_>,
+) -> String {
     let mut unit = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/request_permission\",\"params\":{{\"sessionId\":"
     );
@@ -62,6 +80,11 @@ pub(crate) fn request_permission(id: u64, session: &str, approval: &Approval<'_>
         );
         push_text(&mut unit, reason);
         unit.push_str("}}]");
+    }
+    if let Some(child) = child {
+        unit.push_str(",\"_meta\":{\"dsh/sessionId\":");
+        push_text(&mut unit, child);
+        unit.push('}');
     }
     unit.push_str(
         "},\"options\":[{\"optionId\":\"allow-once\",\"name\":\"Allow once\",\"kind\":\"allow_once\"},{\"optionId\":\"reject-once\",\"name\":\"Reject\",\"kind\":\"reject_once\"}]}}",
@@ -127,7 +150,7 @@ pub(crate) fn answer(decision: Decision, permission: &Permission) -> (&'static s
     let mut body = String::from("{\"askId\":");
     push_text(&mut body, &permission.ask);
     body.push_str(",\"value\":{\"sessionId\":");
-    push_text(&mut body, &permission.session);
+    push_text(&mut body, permission.child.as_ref().unwrap_or(&permission.session));
     body.push_str(",\"approvalId\":");
     push_text(&mut body, &permission.approval);
     body.push_str(",\"outcome\":\"");

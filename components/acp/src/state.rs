@@ -80,7 +80,10 @@ pub(crate) enum Pending {
 /// What the client was asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Permission {
+    /// The client's.
     pub(crate) session: Box<str>,
+    /// The one that asks, where it works for the client's.
+    pub(crate) child: Option<Box<str>>,
     pub(crate) ask: Box<str>,
     pub(crate) approval: Box<str>,
 }
@@ -146,6 +149,7 @@ impl Memory {
         out.list(self.permissions.iter(), |out, (id, permission)| {
             out.number(*id);
             out.text(&permission.session);
+            out.option(permission.child.as_deref(), Packer::text);
             out.text(&permission.ask);
             out.text(&permission.approval);
         });
@@ -254,6 +258,7 @@ fn memory(reader: &mut Unpacker<'_>) -> Option<Memory> {
             let id = reader.number()?;
             let permission = Permission {
                 session: reader.text()?.into(),
+                child: reader.option(|reader| reader.text().map(Into::into))?,
                 ask: reader.text()?.into(),
                 approval: reader.text()?.into(),
             };

@@ -25,6 +25,8 @@ pub(crate) struct OpenAsk {
     /// UUID v4; the `rpcId` of a browser.
     pub(crate) id: String,
     pub(crate) session: SessionId,
+    /// The session on top, where that is another one.
+    pub(crate) root: Option<SessionId>,
     pub(crate) kind: Kind,
     /// The notice was shown, so a baseline may have it (decision 1h).
     pub(crate) shown: bool,
@@ -45,6 +47,9 @@ pub(crate) struct Told<'a> {
     /// In a baseline, which is about several sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
+    /// Of a session that works for another: the one on top of all, whose owner is asked (P-24).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    root_session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,10 +86,12 @@ impl OpenAsk {
     /// The body of `ask/opened`.
     fn opened(&self) -> Told<'_> {
         let ask_id = self.id.as_str();
+        let root_session_id = self.root.as_ref().map(SessionId::as_str);
         match &self.kind {
             Kind::Approval(approval) => Told {
                 ask_id,
                 kind: "approval",
+                root_session_id,
                 approval_id: Some(&approval.id),
                 tool_name: Some(&approval.tool_name),
                 call_id: Some(&approval.call_id),
@@ -92,9 +99,13 @@ impl OpenAsk {
                 arguments: Some(&approval.arguments),
                 ..Told::default()
             },
-            Kind::Question { questions, .. } => {
-                Told { ask_id, kind: "question", questions: Some(questions), ..Told::default() }
-            }
+            Kind::Question { questions, .. } => Told {
+                ask_id,
+                kind: "question",
+                root_session_id,
+                questions: Some(questions),
+                ..Told::default()
+            },
         }
     }
 
@@ -144,7 +155,11 @@ impl Router {
     }
 
     pub(crate) fn open_ask(&mut self, out: &mut Vec<Effect>, session: &SessionId, kind: Kind) {
-        let ask = OpenAsk { id: self.chance.uuid(), session: session.clone(), kind, shown: false };
+        let root =
+            self.sessions.get(session).map(|live| &live.root).filter(|root| *root != session);
+        let root = root.cloned();
+        let id = self.chance.uuid();
+        let ask = OpenAsk { id, session: session.clone(), root, kind, shown: false };
         let item = Item::AskOpened {
             session: session.clone(),
             ask: ask.id.clone(),

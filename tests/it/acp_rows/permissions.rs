@@ -101,3 +101,65 @@ fn row_37_nobody_is_asked_where_everything_is_allowed() {
     assert!(chunks(&updates).concat().starts_with("done: "), "no request came: {updates:?}");
     assert_eq!(stop(&end), "end_turn");
 }
+
+/// A host whose children ask, with a session and these options of the door.
+fn asking_below(options: &str) -> (Stage, String) {
+    let permissions = "[permissions]\npreset = \"workspace-write\"\nchildren = \"ask\"\n";
+    let mut stage = Stage::with(&format!("{permissions}\n[door.acp.options]\n{options}\n"));
+    let session = stage.session();
+    (stage, session)
+}
+
+#[test]
+fn a_61_a_child_asks_the_client_of_the_root() {
+    for (option, runs) in [("allow-once", true), ("reject-once", false)] {
+        let (mut stage, session) = asking_below("");
+        stage.client.prompt("p", &session, "[[CHILD]]");
+        let asked = stage.client.next();
+        let params = &asked["params"];
+        assert_eq!(
+            (&asked["id"], params["sessionId"].as_str()),
+            (&json!(0), Some(session.as_str())),
+            "a session that the client knows: {asked}"
+        );
+        let child =
+            params["toolCall"]["_meta"]["dsh/sessionId"].as_str().expect("it says who asks");
+        assert_ne!(child, session);
+        assert_eq!(params["toolCall"]["rawInput"]["command"], "printf escalated");
+        stage.client.decide(0, json!({"outcome": "selected", "optionId": option}));
+        let (updates, end) = stage.client.until("p");
+        let said = chunks(&updates).concat();
+        assert!(
+            said.starts_with("child says: ") && said.contains("done: escalated") == runs,
+            "{option}: {said}"
+        );
+        assert_eq!(stop(&end), "end_turn");
+    }
+}
+
+#[test]
+fn a_61_a_cancel_takes_the_question_of_a_child_back() {
+    let (mut stage, session) = asking_below("");
+    stage.client.prompt("p", &session, "[[CHILD]]");
+    assert_eq!(stage.client.next()["id"], 0);
+    stage.client.cancel(&session);
+    assert_eq!(stop(&stage.client.next()), "cancelled");
+    stage.client.decide(0, json!({"outcome": "selected", "optionId": "allow-once"}));
+    let (updates, end) = stage.client.turn(&session, "[[PLAIN]] after");
+    assert_eq!((chunks(&updates), stop(&end)), (vec!["hello there".to_owned()], "end_turn"));
+}
+
+#[test]
+fn a_61_children_ask_nobody_where_the_door_or_the_host_says_so() {
+    let mut by_default = Stage::with("[permissions]\npreset = \"workspace-write\"\n");
+    let session = by_default.session();
+    for (mut stage, session) in [(by_default, session), asking_below("childPermissions = false")] {
+        let (updates, end) = stage.client.turn(&session, "[[CHILD]]");
+        let said = chunks(&updates).concat();
+        assert!(
+            said.starts_with("child says: ") && !said.contains("done: escalated"),
+            "refused without a question: {said}"
+        );
+        assert_eq!(stop(&end), "end_turn");
+    }
+}

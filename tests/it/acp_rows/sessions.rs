@@ -93,6 +93,25 @@ fn row_12_a_missing_directory_is_no_obstacle() {
 }
 
 #[test]
+fn a_38_the_operator_is_told_of_a_directory_that_is_not_accessible() {
+    let mut stage = Stage::new();
+    let file = stage.place.file("file", "no directory");
+    let missing = stage.place.cwd.join("missing");
+    for cwd in [&missing, &file, &stage.place.cwd.clone()] {
+        stage.client.session(text(cwd));
+    }
+    assert_eq!(stage.client.end(), (vec![], 0));
+    let said = stage.client.wire.diagnostics();
+    let told: Vec<&str> = said.lines().filter(|line| line.contains("is not accessible")).collect();
+    assert_eq!(told.len(), 2, "one line for each, and none for the last: {said}");
+    for (line, cwd, why) in
+        [(told[0], &missing, "No such file"), (told[1], &file, "Not a directory")]
+    {
+        assert!(line.contains("WARN") && line.contains(text(cwd)) && line.contains(why), "{line}");
+    }
+}
+
+#[test]
 fn a_56_a_87_clients_of_one_process_have_nothing_of_each_other() {
     let place = Place::new();
     let socket = place.root().join("acp.sock");

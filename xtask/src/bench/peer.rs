@@ -1,4 +1,4 @@
-//! The other end of an SDK door, as plain as it gets: JSON lines to a host that was started for it. What is asked is left to the measurements.
+//! The other end of a line door, the SDK's for most, as plain as it gets: JSON lines to a host that was started for it. What is asked is left to the measurements.
 
 use std::{
     collections::VecDeque,
@@ -64,11 +64,13 @@ pub struct Peer {
 impl Peer {
     /// Starts a host that serves the SDK door on its own standard streams, with a log of its own below `folder`.
     pub fn spawn(program: &Path, folder: &Path) -> Result<Peer> {
+        Peer::spawn_at("sdk", program, folder)
+    }
+
+    /// The same for a door of this name.
+    pub fn spawn_at(door: &str, program: &Path, folder: &Path) -> Result<Peer> {
         let mut command = Command::new(program);
-        command
-            .args(["stdio", "sdk", "--store"])
-            .arg(folder.join("log.sqlite"))
-            .current_dir(folder);
+        command.args(["stdio", door, "--store"]).arg(folder.join("log.sqlite")).current_dir(folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut host = Host::start(&mut command)?;
         let input: ChildStdin = host.0.stdin.take().context("the host has no standard input")?;
@@ -116,15 +118,7 @@ impl Peer {
 
     /// Asks and waits for the answer.
     pub fn request(&mut self, method: &str, params: Value) -> Result<Value> {
-        self.asked += 1;
-        let asked = self.asked;
-        let mut line = json!({ "jsonrpc": "2.0", "id": asked, "method": method, "params": params })
-            .to_string();
-        line.push('\n');
-        self.input
-            .write_all(line.as_bytes())
-            .with_context(|| format!("the host does not take `{method}`"))?;
-        self.input.flush()?;
+        let asked = self.send(method, params)?;
         loop {
             let mut message = self.message()?;
             if message.get("id").and_then(Value::as_u64) != Some(asked) {
@@ -139,6 +133,35 @@ impl Peer {
                 .map(Value::take)
                 .with_context(|| format!("the answer to `{method}` has no result"));
         }
+    }
+
+    /// Waits until as many requests as this, which were sent before, have their results. What else comes is passed over.
+    pub fn answered(&mut self, requests: usize) -> Result<()> {
+        let mut answered = 0;
+        while answered < requests {
+            let message = self.message()?;
+            if let Some(error) = message.get("error") {
+                bail!("the host refuses a request: {error}");
+            }
+            if message.get("result").is_some() {
+                answered += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks and waits for nothing. Gives the id of the request.
+    pub fn send(&mut self, method: &str, params: Value) -> Result<u64> {
+        self.asked += 1;
+        let asked = self.asked;
+        let mut line = json!({ "jsonrpc": "2.0", "id": asked, "method": method, "params": params })
+            .to_string();
+        line.push('\n');
+        self.input
+            .write_all(line.as_bytes())
+            .with_context(|| format!("the host does not take `{method}`"))?;
+        self.input.flush()?;
+        Ok(asked)
     }
 
     /// Waits until as many sessions as this have come to rest.
@@ -211,6 +234,19 @@ mod tests {
             .expect_err("refused")
             .to_string();
         assert_eq!(error, "the host refuses `initialize`: {\"code\":-32603,\"message\":\"no\"}");
+    }
+
+    #[test]
+    fn answers_are_counted_and_notifications_passed_over() {
+        let mut peer = peer(
+            "{\"id\":2,\"result\":{\"stopReason\":\"end_turn\"}}\n\
+             {\"method\":\"session/update\",\"params\":{}}\n\
+             {\"id\":1,\"result\":{\"stopReason\":\"end_turn\"}}\n\
+             {\"id\":3,\"error\":{\"code\":-32603}}\n",
+        );
+        peer.answered(2).expect("two of them");
+        let error = peer.answered(1).expect_err("refused").to_string();
+        assert_eq!(error, "the host refuses a request: {\"code\":-32603}");
     }
 
     #[test]

@@ -43,7 +43,8 @@ pub fn rows(workspace: &Workspace) -> Result<Vec<Row>> {
         .collect()
 }
 
-fn answered(workspace: &Workspace) -> Result<f64> {
+/// Milliseconds from the start of a process to its answer at the SDK door.
+pub fn answered(workspace: &Workspace) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let begun = Instant::now();
     let mut peer = Peer::spawn(&workspace.host(Profile::Release), folder.path())?;
@@ -51,6 +52,6 @@ fn answered(workspace: &Workspace) -> Result<f64> {
     Ok(milliseconds(begun))
 }
 
-fn milliseconds(begun: Instant) -> f64 {
+pub fn milliseconds(begun: Instant) -> f64 {
     begun.elapsed().as_secs_f64() * 1e3
 }

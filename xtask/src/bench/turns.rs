@@ -21,7 +21,8 @@ pub fn rows(workspace: &Workspace) -> Result<Vec<Row>> {
     ])
 }
 
-fn turns_a_second(workspace: &Workspace, sessions: usize) -> Result<f64> {
+/// Turns of this many sessions at once, over one connection.
+pub fn turns_a_second(workspace: &Workspace, sessions: usize) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let mut peer = Peer::spawn(&workspace.host(Profile::Release), folder.path())?;
     peer.initialize()?;

@@ -134,6 +134,10 @@ pub fn check(tree: &Tree, complaints: &mut Vec<Complaint>) {
                 continue;
             }
         };
+        // A workspace of its own is linked with nothing here, and has nothing to inherit from.
+        if table.contains_key("workspace") {
+            continue;
+        }
         let package = table.get("package");
         let Some(name) =
             package.and_then(|package| package.get("name")).and_then(toml::Value::as_str)
@@ -302,6 +306,14 @@ mod tests {
             .map(|complaint| complaint.says.split(',').next().unwrap_or_default())
             .collect();
         assert_eq!(says, ["transom-frame depends on nix", "transom-frame depends on tokio"]);
+    }
+
+    #[test]
+    fn a_package_outside_the_workspace_is_let_be() {
+        let manifest = "[package]\nname = \"x\"\n[workspace]\n[dependencies]\ntokio = \"1\"\n";
+        let mut complaints = Vec::new();
+        check(&Tree::of(&[("tests/peers/x/Cargo.toml", manifest)]), &mut complaints);
+        assert!(complaints.is_empty(), "{complaints:?}");
     }
 
     #[test]

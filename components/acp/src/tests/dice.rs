@@ -131,10 +131,13 @@ impl Table {
                 "session/event",
                 json!({"type": "turn/end", "data": {"turn": turn, "reason": reason[dice.roll(3) as usize]}}),
             ),
-            5 => (
-                "ask/opened",
-                json!({"askId": message, "kind": "approval", "approvalId": "a", "callId": "c", "toolName": "t"}),
-            ),
+            5 => {
+                let mut ask = json!({"askId": message, "kind": "approval", "approvalId": "a", "callId": "c", "toolName": "t"});
+                if dice.roll(2) == 0 {
+                    ask["rootSessionId"] = json!(format!("s{}", dice.roll(3)));
+                }
+                ("ask/opened", ask)
+            }
             _ if dice.roll(8) == 0 => ("session/removed", json!({"why": "closed"})),
             _ => (
                 "ask/closed",

@@ -179,3 +179,41 @@ fn a_65_what_a_person_is_shown_fits_the_tool() {
     assert_eq!(shown("bash", "{\"a\":\n1}")["rawInput"], "{\"a\":\n1}");
     assert_eq!(shown("bash", "[1]")["rawInput"], serde_json::json!([1]));
 }
+
+/// The ask of a session that works for `root`.
+fn asks_below(root: &str) -> String {
+    format!(
+        r#"3 frame notice ask/opened session=c {{"askId":"q","kind":"approval","rootSessionId":"{root}","approvalId":"ap","toolName":"bash","callId":"c1","arguments":"{{}}"}}"#
+    )
+}
+
+const UNAVAILABLE: &str = r#"frame request ask/settle id=4 {"askId":"q","outcome":"unavailable"}"#;
+
+#[test]
+fn a_child_asks_the_client_of_the_session_that_it_works_for() {
+    // A-61: the answer is the child's, and the client sees whose it is.
+    let request = r#"unit {"jsonrpc":"2.0","id":0,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c1","title":"bash","kind":"execute","status":"pending","rawInput":{},"_meta":{"dsh/sessionId":"c"}},"options":[{"optionId":"allow-once","name":"Allow once","kind":"allow_once"},{"optionId":"reject-once","name":"Reject","kind":"reject_once"}]}}"#;
+    let allowed =
+        r#"4 unit {"id":0,"result":{"outcome":{"outcome":"selected","optionId":"allow-once"}}}"#;
+    let answered = r#"frame request ask/answer id=4 {"askId":"q","value":{"sessionId":"c","approvalId":"ap","outcome":"allowed-once"}}"#;
+    assert_eq!(said_after(&claimed(), &[asks_below("s"), allowed.to_owned()]), [request, answered]);
+    // A cancel of the client's session takes it back.
+    assert_eq!(
+        said_after(&claimed(), &[asks_below("s"), CANCEL.to_owned()]),
+        [
+            request,
+            r#"frame request session/cancel session=s id=4 {"inbox":"clear"}"#,
+            r#"frame request ask/settle id=5 {"askId":"q","outcome":"cancelled"}"#,
+            r#"unit {"jsonrpc":"2.0","id":7,"result":{"stopReason":"cancelled"}}"#,
+        ]
+    );
+}
+
+#[test]
+fn a_child_has_nobody_to_ask_below_a_stranger_or_where_it_is_turned_off() {
+    assert_eq!(said_after(&claimed(), &[asks_below("t")]), [UNAVAILABLE]);
+    let mut inputs = claimed();
+    inputs.push(asks_below("s"));
+    let off = said_in(with_options(r#"{"childPermissions":false}"#), &inputs);
+    assert_eq!(off.last().map(String::as_str), Some(UNAVAILABLE));
+}

@@ -36,8 +36,12 @@ fn everything(subscription: Subscription) -> Memory {
         ("f", session(None)),
         ("g/你", Session::default()),
     ];
-    let permission =
-        Permission { session: "a".into(), ask: "q".into(), approval: "approval".into() };
+    let permission = Permission {
+        session: "a".into(),
+        child: Some("c".into()),
+        ask: "q".into(),
+        approval: "approval".into(),
+    };
     Memory {
         closed: false,
         images: true,

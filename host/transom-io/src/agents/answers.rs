@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tracing::warn;
 use transom_frame::SessionId;
 use transom_harness::ports::{Store, StoreError};
 use transom_router::{Answer, AskId, Claimed, Event, Question};
@@ -76,11 +77,17 @@ impl Core {
     }
 }
 
-/// The directory at `path`, without links.
+/// The directory at `path`, without links. A session may have one that is not there or that nobody may enter, so the
+/// operator alone is told.
 fn directory(path: &str) -> Option<String> {
-    let found = Path::new(path).canonicalize().ok().filter(|found| found.is_dir())?;
+    let found = Path::new(path).canonicalize();
+    // Fails also where something else than a directory stands.
+    let entered = found.as_ref().map_or(Ok(()), |found| found.join(".").metadata().map(drop));
+    if let Some(why) = found.as_ref().err().or(entered.as_ref().err()) {
+        warn!(directory = ?path, %why, "the directory of a session is not accessible");
+    }
     // It is held and compared, so an approximation of it would be of no use.
-    found.into_os_string().into_string().ok()
+    found.ok().filter(|found| found.is_dir())?.into_os_string().into_string().ok()
 }
 
 /// Claims first and looks then, so that nobody can store the session in between.

@@ -82,6 +82,7 @@ fn an_ask_stands_behind_its_event_and_names_its_call() {
     assert_eq!(opened["approvalId"], event["data"]["id"], "B-140");
     let id = opened["askId"].as_str().unwrap();
     assert_eq!((id.len(), &id[14..15]), (36, "4"), "UUID v4 (decision 9)");
+    assert!(opened.get("rootSessionId").is_none(), "it asks for itself");
     for (member, expected) in
         [("toolName", "bash"), ("callId", "c"), ("reason", "rule"), ("arguments", "{}")]
     {
@@ -382,6 +383,7 @@ fn a_childs_ask_goes_to_whoever_owns_the_root() {
     house.commit();
     assert!(house.told().ends_with(&format!("1 ask/opened {child} approval")));
     let opened = house.body(1, "ask/opened");
+    assert_eq!(opened["rootSessionId"], "main", "A-61");
     let value = json!({
         "sessionId": child, "approvalId": opened["approvalId"], "outcome": "allowed-once",
     });

@@ -12,7 +12,7 @@ use transom_doors::Answers;
 use transom_policy::DOOR_LIMITS;
 
 use super::{
-    Access, Carrier, Component, Confine, Delivery, Door, Durability, Hook, Manifest,
+    Access, Agent, Carrier, Component, Confine, Delivery, Door, Durability, Hook, Manifest,
     PermissionRule, RuleDecision, Subagent, Temp,
 };
 use crate::launch::PermissionMode;
@@ -81,6 +81,17 @@ enum Reach {
 
 /// Every key of a manifest, and what it reaches. `*` stands for any name.
 const REACHES: &[(&str, Reach)] = &[
+    // Sessions were told of them in their first request, and their processes are started by what held then.
+    ("agent.*.component", Reach::Restart),
+    ("agent.*.command", Reach::Restart),
+    ("agent.*.cwd", Reach::Restart),
+    ("agent.*.permission", Reach::Restart),
+    ("agent.*.env", Reach::Restart),
+    ("agent.*.keep-environment", Reach::Restart),
+    ("agent.*.without-environment", Reach::Restart),
+    ("agent.*.start-ms", Reach::Restart),
+    ("agent.*.dispose-eof-grace-ms", Reach::Restart),
+    ("agent.*.dispose-grace-ms", Reach::Restart),
     ("component.*.source", Reach::Component),
     ("component.*.policy", Reach::Component),
     // Read when the next swap begins, and by whoever watches the files.
@@ -143,6 +154,7 @@ const REACHES: &[(&str, Reach)] = &[
     ("store.durability", Reach::Restart),
     // So was what a session may ask for.
     ("subagents.*.description", Reach::Restart),
+    ("subagents.*.agent", Reach::Restart),
     ("subagents.*.persona", Reach::Restart),
     ("subagents.*.persona-file", Reach::Restart),
     ("subagents.*.tools", Reach::Restart),
@@ -201,6 +213,7 @@ impl Manifest {
                 }),
             }
         }
+        compare_agents(&mut changes, self, new);
         let names: BTreeSet<_> = self.subagents.keys().chain(new.subagents.keys()).collect();
         for name in names {
             match (self.subagents.get(name), new.subagents.get(name)) {
@@ -273,8 +286,13 @@ fn room(old: &Option<String>, new: &Option<String>) -> Effect {
 /// A swap reaches the doors that stay. Without one, the component is not in use yet, or no longer.
 fn swap(old: &Manifest, new: &Manifest, component: &str) -> Effect {
     let uses = |door: &Door| door.component == component;
+    let speaks = |agent: &Agent| agent.component == component;
     let stays =
-        new.doors.iter().any(|(name, door)| uses(door) && old.doors.get(name).is_some_and(uses));
+        new.doors.iter().any(|(name, door)| uses(door) && old.doors.get(name).is_some_and(uses))
+            || new
+                .agents
+                .iter()
+                .any(|(name, agent)| speaks(agent) && old.agents.get(name).is_some_and(speaks));
     match stays {
         // The host's own language has no component that could be swapped.
         true if component == "frames" => Effect::Restart,
@@ -321,9 +339,72 @@ fn of_component(component: &Component) -> Settings {
     ])
 }
 
+fn compare_agents(changes: &mut Vec<Change>, old: &Manifest, new: &Manifest) {
+    let names: BTreeSet<_> = old.agents.keys().chain(new.agents.keys()).collect();
+    for name in names {
+        let (before, after) = (old.agents.get(name), new.agents.get(name));
+        let (Some(one), Some(other)) = (before, after) else {
+            let program = |agent: &Agent| shown(agent.program.display());
+            changes.push(Change {
+                path: format!("agent.{name}"),
+                effect: Effect::Restart,
+                old: before.map(program),
+                new: after.map(program),
+            });
+            continue;
+        };
+        compare(changes, old, new, ("agent", name), &of_agent(one), &of_agent(other));
+        // What variables hold may be secret.
+        if one.environment != other.environment {
+            let names =
+                |agent: &Agent| agent.environment.keys().cloned().collect::<Vec<_>>().join(", ");
+            let (before, mut after) = (names(one), names(other));
+            if before == after {
+                after.push_str(" with other values");
+            }
+            let said = |names: String| Some(names).filter(|names| !names.is_empty());
+            changes.push(Change {
+                path: format!("agent.{name}.env"),
+                effect: Effect::Restart,
+                old: said(before),
+                new: said(after),
+            });
+        }
+    }
+}
+
+fn of_agent(agent: &Agent) -> Settings {
+    let Agent {
+        component,
+        program,
+        arguments,
+        cwd,
+        permission,
+        environment: _,
+        keep_environment,
+        without_environment,
+        start_ms,
+        eof_grace_ms,
+        grace_ms,
+    } = agent;
+    let program = program.display().to_string();
+    settings([
+        ("component", Some(component.clone())),
+        ("command", list([&program].into_iter().chain(arguments))),
+        ("cwd", cwd.as_deref().and_then(path)),
+        ("permission", Some(permission.as_str().to_owned())),
+        ("keep-environment", list(keep_environment)),
+        ("without-environment", list(without_environment)),
+        ("start-ms", Some(start_ms.to_string())),
+        ("dispose-eof-grace-ms", Some(eof_grace_ms.to_string())),
+        ("dispose-grace-ms", Some(grace_ms.to_string())),
+    ])
+}
+
 fn of_subagent(kind: &Subagent) -> Settings {
     let Subagent {
         description,
+        agent,
         persona,
         persona_file,
         tools,
@@ -336,6 +417,7 @@ fn of_subagent(kind: &Subagent) -> Settings {
     } = kind;
     settings([
         ("description", Some(description.clone())),
+        ("agent", agent.clone()),
         ("persona", persona.clone()),
         ("persona-file", persona_file.as_deref().and_then(path)),
         ("tools", tools.as_ref().and_then(list)),
@@ -380,6 +462,7 @@ fn plain(manifest: &Manifest) -> Settings {
     let Manifest {
         components: _,
         doors: _,
+        agents: _,
         subagents: _,
         model,
         store,

@@ -45,6 +45,7 @@ impl Subagents for Ready {
             false => DelegationEvent::Ended {
                 stop_reason: "completed".to_owned(),
                 output: vec![Block::text(self.says)],
+                diagnostic: None,
             },
         });
         Box::new(Nothing)
@@ -210,7 +211,8 @@ async fn l69_a_provider_is_asked_only_for_what_it_can() {
         let bench = bench(&provider, |options| {
             options.delegation.kinds = vec![kind("a", nature)];
         });
-        let message = format!("subagent provider \"spawn\" does not support {capability}");
+        let message =
+            format!("subagent provider \"spawn\" does not support the \"{capability}\" capability");
         let expected = coded(&message, "SubagentError/UNSUPPORTED_CAPABILITY");
         assert_eq!(bench.error("subagent", task(json!({ "kind": "a" }))).await, expected);
         assert!(provider.asked.lock().unwrap().is_empty(), "nothing is started");
@@ -237,7 +239,7 @@ fn l69_two_providers_have_two_names() {
         description: String::new(),
         prompt: String::new(),
         access: Access::FULL,
-        directory: "/".into(),
+        directory: Some("/".into()),
         nature: Nature::default(),
     };
     assert!(providers.find("acp", &delegation).is_ok());

@@ -5,4 +5,5 @@ mod adverse;
 mod ends;
 mod own;
 mod rows;
+mod swap;
 mod vectors;

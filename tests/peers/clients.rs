@@ -257,7 +257,7 @@ fn installed() -> PathBuf {
     workspace.join("target/peers")
 }
 
-static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static PROGRAM: LazyLock<PathBuf> = LazyLock::new(|| {
     let program = env::var_os("TRANSOM_BIN").map_or_else(
         || {
             let test = env::current_exe().expect("this test's own path");
@@ -376,7 +376,7 @@ fn python(release: &str) -> PathBuf {
 
 /// Installs into a directory unless the same pins were installed there before. Other test processes
 /// wait for the one that does it.
-fn once(name: &str, pins: &[&PathBuf], install: impl FnOnce(&Path)) -> PathBuf {
+pub(crate) fn once(name: &str, pins: &[&PathBuf], install: impl FnOnce(&Path)) -> PathBuf {
     let root = installed();
     fs::create_dir_all(&root).expect("a directory for the clients");
     let lock = File::create(root.join(format!("{name}.lock"))).expect("a lock file");
@@ -401,7 +401,7 @@ fn once(name: &str, pins: &[&PathBuf], install: impl FnOnce(&Path)) -> PathBuf {
     place
 }
 
-fn run(remedy: &str, command: &mut Command) {
+pub(crate) fn run(remedy: &str, command: &mut Command) {
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => panic!("{:?} did not start: {error}; {remedy}", command.get_program()),

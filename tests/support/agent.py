@@ -174,6 +174,12 @@ def prompted(request):
         say(" ".join(sorted(os.environ)))
     elif name == "directory":
         say(os.getcwd())
+    elif name == "gate":
+        say("before ")
+        note("said", "before")
+        while not os.path.exists(os.path.join(DIRECTORY, "go")):
+            time.sleep(0.01)
+        say("and after")
     elif name == "echo":
         say(" ".join(block["text"] for block in request["params"]["prompt"]))
     elif name == "noise":

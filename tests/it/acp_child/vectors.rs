@@ -309,6 +309,8 @@ fn by_provider(file: &str, way: Way, expected: &[Value]) {
         }
         other => panic!("{way:?}: {file}: {other:?}"),
     }
+    // Left alone, it ends in its own time.
+    crate::support::agents::until("the agent is gone", || (agents.running() == 0).then_some(()));
     let over = runtime.block_on(async { tokio::time::timeout(PATIENCE, agents.shut_down()).await });
     over.expect("every agent ends");
     assert_eq!(agents.running(), 0);

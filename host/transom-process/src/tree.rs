@@ -6,7 +6,7 @@
 
 use std::{
     cell::OnceCell,
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     sync::{
         Arc, Mutex, PoisonError,
@@ -238,20 +238,25 @@ impl Census {
         lives
     }
 
+    /// Each process hears of it once for each tree, however it belongs to it.
     fn signal(&self, trees: &[Tree], signal: Signal) {
         for tree in trees {
+            let mut told = BTreeSet::new();
             if let Some(leader) = tree.leader.as_ref().filter(|leader| self.has_led(leader)) {
                 // A failure means that the group has ended meanwhile, which is what is wanted.
                 let _ = killpg(leader.process, signal);
-                for (process, _) in
-                    self.members(leader.process).filter(|(_, group)| *group != leader.process)
-                {
-                    let _ = kill(process, signal);
+                for (process, group) in self.members(leader.process) {
+                    if group != leader.process {
+                        let _ = kill(process, signal);
+                    }
+                    told.insert(process);
                 }
             }
             let marked = tree.mark.iter().flat_map(|mark| self.carriers(mark));
             for process in marked.chain(self.descendants(tree)) {
-                let _ = kill(process, signal);
+                if told.insert(process) {
+                    let _ = kill(process, signal);
+                }
             }
         }
     }

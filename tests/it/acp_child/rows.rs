@@ -130,6 +130,20 @@ fn row_50_whoever_ignores_everything_is_killed() {
     end(parent, &names);
 }
 
+/// L-70: who waits for the proof that an agent is gone may stop waiting, and keeps the answer.
+#[test]
+fn an_answer_is_not_held_back_from_whoever_does_not_want_to_wait() {
+    let graces = "dispose-eof-grace-ms = 600000\ndispose-grace-ms = 600000";
+    let mut parent = Parent::start(&[agent("stay", graces)], "");
+    parent.delegate("stay");
+    let traces = parent.traces("stay");
+    traces.wait("said");
+    parent.cancel("stay");
+    parent.peer.event("stay", "turn/end");
+    assert_eq!(traces.living().len(), 1);
+    end(parent, &["stay"]);
+}
+
 /// Row 50. A-156: "the EOF window is deliberately wider than the signal window".
 #[test]
 fn row_50_an_agent_has_time_to_write_what_it_has_to_write() {

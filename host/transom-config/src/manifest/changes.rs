@@ -1,6 +1,8 @@
 //! What differs between two manifests, and how each difference can reach a host that runs by the first.
 //! Making it so is the program's. Files that a manifest names, such as policies, may change without it and are not looked at.
 
+mod agents;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -213,7 +215,7 @@ impl Manifest {
                 }),
             }
         }
-        compare_agents(&mut changes, self, new);
+        agents::compare_agents(&mut changes, self, new);
         let names: BTreeSet<_> = self.subagents.keys().chain(new.subagents.keys()).collect();
         for name in names {
             match (self.subagents.get(name), new.subagents.get(name)) {
@@ -336,68 +338,6 @@ fn of_component(component: &Component) -> Settings {
         ("policy", policy.as_deref().and_then(path)),
         ("swap", Some(swap.as_str().to_owned())),
         ("watch", Some(watch.to_string())),
-    ])
-}
-
-fn compare_agents(changes: &mut Vec<Change>, old: &Manifest, new: &Manifest) {
-    let names: BTreeSet<_> = old.agents.keys().chain(new.agents.keys()).collect();
-    for name in names {
-        let (before, after) = (old.agents.get(name), new.agents.get(name));
-        let (Some(one), Some(other)) = (before, after) else {
-            let program = |agent: &Agent| shown(agent.program.display());
-            changes.push(Change {
-                path: format!("agent.{name}"),
-                effect: Effect::Restart,
-                old: before.map(program),
-                new: after.map(program),
-            });
-            continue;
-        };
-        compare(changes, old, new, ("agent", name), &of_agent(one), &of_agent(other));
-        // What variables hold may be secret.
-        if one.environment != other.environment {
-            let names =
-                |agent: &Agent| agent.environment.keys().cloned().collect::<Vec<_>>().join(", ");
-            let (before, mut after) = (names(one), names(other));
-            if before == after {
-                after.push_str(" with other values");
-            }
-            let said = |names: String| Some(names).filter(|names| !names.is_empty());
-            changes.push(Change {
-                path: format!("agent.{name}.env"),
-                effect: Effect::Restart,
-                old: said(before),
-                new: said(after),
-            });
-        }
-    }
-}
-
-fn of_agent(agent: &Agent) -> Settings {
-    let Agent {
-        component,
-        program,
-        arguments,
-        cwd,
-        permission,
-        environment: _,
-        keep_environment,
-        without_environment,
-        start_ms,
-        eof_grace_ms,
-        grace_ms,
-    } = agent;
-    let program = program.display().to_string();
-    settings([
-        ("component", Some(component.clone())),
-        ("command", list([&program].into_iter().chain(arguments))),
-        ("cwd", cwd.as_deref().and_then(path)),
-        ("permission", Some(permission.as_str().to_owned())),
-        ("keep-environment", list(keep_environment)),
-        ("without-environment", list(without_environment)),
-        ("start-ms", Some(start_ms.to_string())),
-        ("dispose-eof-grace-ms", Some(eof_grace_ms.to_string())),
-        ("dispose-grace-ms", Some(grace_ms.to_string())),
     ])
 }
 

@@ -55,21 +55,18 @@ pub(super) fn cancel(id: &str) -> String {
 /// Why `agent/start` was refused.
 pub(super) fn refusal(frame: &Frame) -> Failure {
     let body: Value = serde_json::from_str(&frame.body).unwrap_or_default();
-    let text = |value: &Value, otherwise: &str| value.as_str().unwrap_or(otherwise).to_owned();
-    let details = &body["details"];
-    Failure::new(
-        &text(&body["message"], "the agent could not be started"),
-        &text(&details["stage"], ""),
-        &text(&details["category"], ""),
-    )
+    let place = |pointer: &str| text(&body, pointer).unwrap_or_default();
+    let sentence = text(&body, "/message").unwrap_or("the agent could not be started");
+    Failure::new(sentence, place("/details/stage"), place("/details/category"))
 }
 
 /// What a reply to `agent/prompt` says.
 pub(super) fn outcome(frame: &Frame) -> Outcome {
     let body: Value = serde_json::from_str(&frame.body).unwrap_or_default();
-    let output = body["output"].as_array().map(|blocks| texts(blocks)).unwrap_or_default();
-    let diagnostic = body["diagnostic"].as_str();
-    let stop_reason = match body["stopReason"].as_str() {
+    let output = body.pointer("/output").and_then(Value::as_array);
+    let output = output.map(|blocks| texts(blocks)).unwrap_or_default();
+    let diagnostic = text(&body, "/diagnostic");
+    let stop_reason = match text(&body, "/stopReason") {
         Some("completed") => "completed",
         Some("max-tokens") => "max-tokens",
         Some("refusal") => "refusal",
@@ -80,14 +77,19 @@ pub(super) fn outcome(frame: &Frame) -> Outcome {
         let remark = diagnostic.map(str::to_owned);
         return Outcome { stop_reason, output, failure: None, remark };
     }
-    let word = |name: &str| body[name].as_str().unwrap_or_default();
+    let word = |pointer: &str| text(&body, pointer).unwrap_or_default();
     let sentence = diagnostic.unwrap_or("the agent failed");
-    Outcome::failed(Failure::new(sentence, word("stage"), word("category")), output)
+    Outcome::failed(Failure::new(sentence, word("/stage"), word("/category")), output)
 }
 
 fn texts(blocks: &[Value]) -> Vec<Block> {
-    let text = |block: &Value| Some(Block::text(block["text"].as_str()?));
-    blocks.iter().filter(|block| block["type"] == "text").filter_map(text).collect()
+    let texts = blocks.iter().filter(|block| text(block, "/type") == Some("text"));
+    texts.filter_map(|block| text(block, "/text").map(Block::text)).collect()
+}
+
+/// The text at a place of a body.
+fn text<'a>(body: &'a Value, pointer: &str) -> Option<&'a str> {
+    body.pointer(pointer)?.as_str()
 }
 
 /// What the agent has said of its last message, as it comes.
@@ -98,10 +100,10 @@ impl Partial {
     /// Takes in the body of an `agent/output`.
     pub(super) fn hear(&mut self, body: &str) {
         let body: Value = serde_json::from_str(body).unwrap_or_default();
-        if body["begins"] == true {
+        if body.pointer("/begins") == Some(&Value::Bool(true)) {
             self.0.clear();
         }
-        let text = body["text"].as_str().unwrap_or_default();
+        let text = text(&body, "/text").unwrap_or_default();
         let room = PARTIAL_BYTES_MAX.saturating_sub(self.0.len());
         self.0.push_str(text.get(..text.floor_char_boundary(room)).unwrap_or_default());
     }

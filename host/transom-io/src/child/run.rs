@@ -1,10 +1,10 @@
 //! One run of an agent, as a story: started whole or not at all, given its task, and ended with everything that it
 //! has started.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use tokio::{
-    io::{AsyncReadExt as _, sink},
+    io::sink,
     process::ChildStdout,
     sync::{oneshot, watch},
     task::spawn_blocking,
@@ -173,9 +173,23 @@ pub(super) async fn run(
         }
         None => outcome.remark.clone(),
     };
-    let gone = dispose(&shared, link, &body).await;
-    let told = if gone { told } else { Some(with_teardown(&told.unwrap_or_default())) };
-    end(&outcome, told);
+    // Whoever does not want to wait for the proof need not.
+    let gone = {
+        let mut disposing = pin!(dispose(&shared, link, &body));
+        tokio::select! {
+            biased;
+            gone = &mut disposing => {
+                let told =
+                    if gone { told } else { Some(with_teardown(&told.unwrap_or_default())) };
+                end(&outcome, told);
+                gone
+            }
+            () = unwanted.wait() => {
+                end(&outcome, told);
+                disposing.await
+            }
+        }
+    };
     linger(gone, body, place).await;
 }
 
@@ -300,8 +314,7 @@ async fn dispose(shared: &Shared, link: Link, body: &Body) -> bool {
 }
 
 /// An agent that still tidies up may say so, and is not ended by a broken pipe.
-async fn drain(output: ChildStdout) {
-    let mut output = output.take(u64::MAX);
+async fn drain(mut output: ChildStdout) {
     let _ = tokio::io::copy(&mut output, &mut sink()).await;
 }
 

@@ -135,7 +135,9 @@ async fn l72_a_child_lives_on_where_that_is_the_mode_and_nobody_waits() {
     let (told, _) = judge.error("subagent", task(json!({ "kind": "nobody" }))).await;
     assert_eq!(told, r#"invalid arguments: "kind" must be one of ["keeper","other"]"#);
     let asked = provider.asked.lock().unwrap();
-    assert!(asked.iter().all(|delegation| delegation.directory.is_absolute()), "L-69");
+    let is_placed =
+        |one: &Delegation| one.directory.as_ref().is_some_and(|path| path.is_absolute());
+    assert!(asked.iter().all(is_placed), "L-69");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 use std::{env, fs, path::PathBuf};
 
 /// Components that the built-in doors need.
-const COMPONENTS: [&str; 2] = ["acp", "sdk"];
+const COMPONENTS: [&str; 3] = ["acp", "acp-child", "sdk"];
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default()).join("../..");

@@ -12,6 +12,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod acp_child;
 mod acp_rows;
 mod acp_vectors;
 mod cli;

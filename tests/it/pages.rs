@@ -104,6 +104,11 @@ fn the_page_on_operating_is_true() {
 }
 
 #[test]
+fn the_page_on_agents_is_true() {
+    run("docs/doors/acp-child.md");
+}
+
+#[test]
 fn the_page_on_hooks_is_true() {
     run("docs/hooks.md");
 }

@@ -12,6 +12,7 @@
 )]
 
 mod acp;
+mod acp_child;
 mod claims;
 mod clients;
 #[path = "../support/model_server.rs"]

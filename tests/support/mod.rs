@@ -1,7 +1,9 @@
 //! What tests of several kinds share. Each file stands alone, so that a crate can take one by path.
 
 pub(crate) mod acp;
+pub(crate) mod agents;
 pub(crate) mod bench;
+pub(crate) mod child_recording;
 pub(crate) mod client;
 pub(crate) mod control;
 pub(crate) mod departures;

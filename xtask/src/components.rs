@@ -51,7 +51,8 @@ pub fn build(workspace_root: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::R
     codecs
         .iter()
         .map(|(name, _)| {
-            let module = modules.join(format!("transom_{name}.wasm"));
+            // As crates are called in code.
+            let module = modules.join(format!("transom_{}.wasm", name.replace('-', "_")));
             let component = versioned(encode(&module)?, env!("CARGO_PKG_VERSION"));
             let imports = imports(&component)?;
             ensure!(

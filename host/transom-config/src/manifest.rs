@@ -1,6 +1,7 @@
 //! `transom.toml`: which components and doors there are, and with what model, store and tools they run.
 //! The keys are `manifest/keys.rs`, the checks `manifest/check.rs`; policies are `transom-policy`'s.
 
+mod agents;
 mod changes;
 mod check;
 mod hooks;
@@ -23,6 +24,9 @@ use transom_policy::{Limits, limits::LIMIT_KEYS};
 use self::layers::Layer;
 use crate::{error::ConfigErrors, launch::PermissionMode};
 
+pub use agents::{
+    AGENT_COMPONENTS, AGENT_EOF_GRACE_MS, AGENT_GRACE_MS, AGENT_START_MS, Agent, AgentPermission,
+};
 pub use changes::{Change, Effect};
 pub use hooks::{HOOK_TIMEOUT_MS, Hook, HookEvent};
 pub use overrides::Overrides;
@@ -149,6 +153,8 @@ pub struct Manifest {
     pub store: StoreSettings,
     /// `[tools]`.
     pub tools: Tools,
+    /// `[agent.<name>]`.
+    pub agents: BTreeMap<String, Agent>,
     /// `[subagents.<name>]`.
     pub subagents: BTreeMap<String, Subagent>,
     /// `[[hook]]`, in the order in which they are asked.

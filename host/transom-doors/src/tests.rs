@@ -19,8 +19,8 @@ fn a_door_is_found_by_its_name_and_a_slip_is_corrected() {
     check("skd", "unknown door \"skd\"; did you mean \"sdk\"?");
     check("SDK", "unknown door \"SDK\"; did you mean \"sdk\"?");
     check("frame", "unknown door \"frame\"; did you mean \"frames\"?");
-    check("telnet", "unknown door \"telnet\"; built in are acp, frames, sdk");
-    check("", "unknown door \"\"; built in are acp, frames, sdk");
+    check("telnet", "unknown door \"telnet\"; built in are acp, acp-child, frames, sdk");
+    check("", "unknown door \"\"; built in are acp, acp-child, frames, sdk");
 }
 
 #[test]
@@ -94,5 +94,10 @@ fn a_door_may_send_what_its_protocol_needs_and_nothing_else() {
         check("acp", frame, false);
         check("sdk", frame, false);
         check("frames", frame, false);
+    }
+    // An agent that the host has started tells what it says, and asks for nothing.
+    check("acp-child", "agent/output", true);
+    for frame in ["session/open", "session/prompt", "tools/offer", "ask/open", "events/subscribe"] {
+        check("acp-child", frame, false);
     }
 }

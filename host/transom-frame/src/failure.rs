@@ -79,6 +79,8 @@ codes! {
     TitleInvalid = "title-invalid",
     /// A question was not put to anybody, or has no answer; `code` is one of the ASK codes (L-65).
     AskRefused = "ask-refused",
+    /// An agent that this host has started could not take its task; `stage` and `category` say where and how.
+    AgentFailed = "agent-failed",
     /// Something could not be brought to an end; `failures` lists the messages.
     TeardownFailed = "teardown-failed",
 }

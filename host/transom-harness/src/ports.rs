@@ -352,8 +352,8 @@ pub struct Delegation {
     pub prompt: String,
     /// The parent's, captured when the call was judged (P-23).
     pub access: Access,
-    /// The parent's directory; absolute. Who runs the child elsewhere has no other one (L-69).
-    pub directory: PathBuf,
+    /// The parent's directory; absolute. `None`: it has none. Who runs the child elsewhere has no other one (L-69).
+    pub directory: Option<PathBuf>,
     /// What the child is besides.
     pub nature: Nature,
 }
@@ -370,12 +370,15 @@ pub enum DelegationEvent {
     Kept,
     /// It could not be started; for the model.
     Refused(String),
-    /// The run is over, and everything of it is released.
+    /// The run is over, and everything of it is released; one in another process that was stopped may still be ending
+    /// (L-70).
     Ended {
         /// `completed`, `aborted`, `error`, `max-tokens`, `refusal` (L-66).
         stop_reason: String,
         /// The child's last words; empty where there are none.
         output: Vec<Block>,
+        /// For the model: what whoever ran the child has to say about how it ended.
+        diagnostic: Option<String>,
     },
 }
 

@@ -89,15 +89,31 @@ struct Link {
     quiesced: Option<oneshot::Sender<Vec<String>>>,
 }
 
-/// A connection's side of the core.
+/// A connection's side of the core, or of whoever else is at the host's end of it.
 #[derive(Debug)]
 pub struct Attached {
     /// New for every connection, never used again in this process.
     pub id: ConnectionId,
     /// Frames for the peer, in order; ends when the host lets the connection go.
     pub frames: mpsc::UnboundedReceiver<Frame>,
-    quiesced: oneshot::Receiver<Vec<String>>,
-    host: Host,
+    far: Far,
+}
+
+/// Who is at the host's end of a connection.
+enum Far {
+    /// The loop.
+    Loop { host: Host, quiesced: oneshot::Receiver<Vec<String>> },
+    /// Somebody who asks something of the peer: the door is a reverse one.
+    Asker(Sink<Frame>),
+}
+
+impl std::fmt::Debug for Far {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Far::Loop { .. } => "Loop",
+            Far::Asker(_) => "Asker",
+        })
+    }
 }
 
 impl Host {
@@ -139,7 +155,19 @@ impl Host {
         let (quiesced, over) = oneshot::channel();
         let link = Link { frames, quiesced: Some(quiesced) };
         self.tell(Message::Attach { connection: id, facts, link });
-        Attached { id, frames: receiver, quiesced: over, host: self.clone() }
+        Attached { id, frames: receiver, far: Far::Loop { host: self.clone(), quiesced: over } }
+    }
+
+    /// A connection that the loop has no part in, for a reverse door: whoever opens it asks the peer, through the sender
+    /// given back, and hears what its codec says.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "an asker has a handful of requests, and waits for the answer to each"
+    )]
+    pub(crate) fn apart(&self, heard: Sink<Frame>) -> (Attached, mpsc::UnboundedSender<Frame>) {
+        let id = ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed) + 1);
+        let (frames, receiver) = mpsc::unbounded_channel();
+        (Attached { id, frames: receiver, far: Far::Asker(heard) }, frames)
     }
 
     /// Ends every session and waits until the log of each is closed. Gives what went wrong.
@@ -172,23 +200,35 @@ impl Host {
 impl Attached {
     /// Passes a frame on in order and never waits.
     pub fn send(&self, frame: Frame) {
-        self.host.send(Event::Frame { connection: self.id, frame });
+        match &self.far {
+            Far::Loop { host, .. } => host.send(Event::Frame { connection: self.id, frame }),
+            Far::Asker(heard) => heard(frame),
+        }
     }
 
     /// Frames received from `frames` have been dealt with.
     pub fn handled(&self, frames: usize) {
-        self.host.send(Event::Handled { connection: self.id, frames });
+        if let Far::Loop { host, .. } = &self.far {
+            host.send(Event::Handled { connection: self.id, frames });
+        }
     }
 
     /// Says whether the output is too full for more notices (`true`) or has room again.
     pub fn rest(&self, resting: bool) {
-        self.host.send(Event::Rest { connection: self.id, resting });
+        if let Far::Loop { host, .. } = &self.far {
+            host.send(Event::Rest { connection: self.id, resting });
+        }
     }
 
     /// Leaves, and waits until everything that this connection owned is gone and durable.
     pub async fn leave(self) -> Vec<String> {
-        self.host.send(Event::Disconnected { connection: self.id });
-        self.quiesced.await.unwrap_or_default()
+        match self.far {
+            Far::Loop { host, quiesced } => {
+                host.send(Event::Disconnected { connection: self.id });
+                quiesced.await.unwrap_or_default()
+            }
+            Far::Asker(_) => Vec::new(),
+        }
     }
 }
 

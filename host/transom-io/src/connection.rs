@@ -17,6 +17,7 @@ use transom_connection::{
 };
 use transom_frame::Frame;
 use transom_framing::{Lines, encode_line};
+use transom_policy::Policy;
 
 use crate::{
     agents::{Attached, Host, epoch_ms},
@@ -64,23 +65,45 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let span = info_span!(
+    let attach = |policy: &Policy| host.attach(door.facts(policy));
+    let span = span_of(door);
+    one(attach, door, peer, (reader, writer), stop, TEARDOWN).instrument(span).await
+}
+
+/// Serves a peer that this host itself has called, over `wire`: at the host's end is whoever has asked for it, and what
+/// is not written `teardown` after the wish to end is not written.
+pub(crate) async fn serve_apart<R, W>(
+    attached: Attached,
+    door: &OpenDoor,
+    peer: &PeerFacts,
+    wire: (R, W),
+    stop: watch::Receiver<bool>,
+    teardown: Duration,
+) -> Ended
+where
+    R: AsyncRead + Unpin,
+    W: AsyncWrite + Unpin,
+{
+    one(|_: &Policy| attached, door, peer, wire, stop, teardown).instrument(span_of(door)).await
+}
+
+fn span_of(door: &OpenDoor) -> Span {
+    info_span!(
         "transom.connection",
         door = %door.name,
         component = %door.slot.component(),
         version = Empty,
         connection = Empty,
-    );
-    one(host, door, peer, reader, writer, stop).instrument(span).await
+    )
 }
 
 async fn one<R, W>(
-    host: &Host,
+    attach: impl FnOnce(&Policy) -> Attached,
     door: &OpenDoor,
     peer: &PeerFacts,
-    reader: R,
-    writer: W,
+    (reader, writer): (R, W),
     stop: watch::Receiver<bool>,
+    teardown: Duration,
 ) -> Ended
 where
     R: AsyncRead + Unpin,
@@ -111,7 +134,7 @@ where
             return refused("the door could not open a connection");
         }
     };
-    let attached = host.attach(door.facts(&serving.policy));
+    let attached = attach(&serving.policy);
     Span::current().record("connection", attached.id.0).record("version", serving.number);
     let seat = door.slot.seat(attached.id, &peer.peer, &standing);
     let mut driver = Driver {
@@ -130,6 +153,7 @@ where
         unwritten: BytesMut::new(),
         deadline: None,
         give_up: None,
+        teardown,
         reading: true,
         ended: false,
         broken: false,
@@ -179,6 +203,8 @@ struct Driver<'a> {
     deadline: Option<Instant>,
     /// When the codec's time for an orderly end is over.
     give_up: Option<Instant>,
+    /// How long that is.
+    teardown: Duration,
     reading: bool,
     /// The peer sends no more.
     ended: bool,
@@ -410,7 +436,7 @@ impl Driver<'_> {
     }
 
     fn limit_teardown(&mut self) {
-        self.give_up.get_or_insert(Instant::now() + TEARDOWN);
+        self.give_up.get_or_insert(Instant::now() + self.teardown);
     }
 
     fn handle(&mut self, event: Event) {

@@ -2,6 +2,7 @@
 //! Decides nothing: what happens is handed to machines, and what they answer is performed in order.
 
 mod agents;
+pub mod child;
 mod connection;
 pub mod control;
 mod door;

@@ -20,7 +20,17 @@ pub enum Stdin {
     Piped,
 }
 
-/// A child to be. Its standard output and error are always pipes.
+/// Where a child's error output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stderr {
+    /// A pipe whose other end is `Process::stderr`.
+    #[default]
+    Piped,
+    /// Where this host's own goes.
+    Inherited,
+}
+
+/// A child to be. Its standard output is always a pipe.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Command {
     /// An absolute path, or a bare name that is looked up in the child's own `PATH` (L-85).
@@ -33,6 +43,8 @@ pub struct Command {
     pub environment: Vec<(String, String)>,
     /// What it reads from.
     pub stdin: Stdin,
+    /// Where its error output goes.
+    pub stderr: Stderr,
     /// What it has open besides input, output and error.
     pub inherited: Inherited,
     /// By what it and its descendants can be told.
@@ -113,6 +125,7 @@ impl fmt::Debug for Command {
             .field("directory", &self.directory)
             .field("environment", &names)
             .field("stdin", &self.stdin)
+            .field("stderr", &self.stderr)
             .field("inherited", &self.inherited)
             .field("mark", &self.mark)
             .finish()
@@ -161,7 +174,11 @@ impl Command {
             Stdin::Null => Stdio::null(),
             Stdin::Piped => Stdio::piped(),
         });
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdout(Stdio::piped());
+        command.stderr(match self.stderr {
+            Stderr::Piped => Stdio::piped(),
+            Stderr::Inherited => Stdio::inherit(),
+        });
         fork::lead_session(&mut command);
         fork::die_with_parent(&mut command);
         fork::keep_only(&mut command, self.inherited.numbers());

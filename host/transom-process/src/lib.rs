@@ -27,7 +27,7 @@ mod tree;
 pub use crate::{
     ancestry::descends_from_here,
     capture::{Capture, Captured, Observer},
-    command::{Command, Inherited, SpawnError, Stdin},
+    command::{Command, Inherited, SpawnError, Stderr, Stdin},
     confine::{
         Confined, Confiner, Launcher, Profile, Verdict,
         denial::{denial, escalation, file_denied, network_denied},

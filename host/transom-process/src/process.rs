@@ -26,7 +26,7 @@ pub struct Process {
     pub stdin: Option<ChildStdin>,
     /// Its output. A descendant that inherited it can keep it open beyond the child's end.
     pub stdout: Option<ChildStdout>,
-    /// Its error output.
+    /// Its error output, if that was to be a pipe.
     pub stderr: Option<ChildStderr>,
     child: Child,
     id: u32,

@@ -1,14 +1,15 @@
 //! A child with all its descendants: signalling them, and proving that none is left.
 //!
 //! The tree is everything in the session that the child leads, and what carries the tree's mark, if it has one. A
-//! descendant that starts a session of its own, as daemons do, is found by the mark alone.
+//! descendant that starts a session of its own, as daemons do, is found by the mark alone, unless the tree remembers
+//! its descendants: then also one that takes off the mark, if it was seen while its own parent lived.
 
 use std::{
     cell::OnceCell,
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -44,7 +45,11 @@ const KILLED_MS_MAX: Duration = Duration::from_millis(2_000);
 pub struct Tree {
     leader: Option<Arc<Leader>>,
     mark: Option<Mark>,
+    kin: Option<Arc<Mutex<Kin>>>,
 }
+
+/// Descendants that were seen, by number, with when each was started: the two name one process for good.
+type Kin = BTreeMap<u32, u64>;
 
 #[derive(Debug)]
 struct Leader {
@@ -69,17 +74,23 @@ pub enum Ending {
 impl Tree {
     pub(crate) fn new(leader: Pid) -> Tree {
         let leader = Leader { process: leader, gone: AtomicBool::new(false) };
-        Tree { leader: Some(Arc::new(leader)), mark: None }
+        Tree { leader: Some(Arc::new(leader)), mark: None, kin: None }
     }
 
     /// Everything that carries a mark, whoever has started it.
     pub fn marked(mark: Mark) -> Tree {
-        Tree { leader: None, mark: Some(mark) }
+        Tree { leader: None, mark: Some(mark), kin: None }
     }
 
     /// The same tree, and whatever carries a mark belongs to it.
     pub fn with_marked(self, mark: Mark) -> Tree {
         Tree { mark: Some(mark), ..self }
+    }
+
+    /// The same tree, which remembers from now on every descendant that it sees, wherever that goes. It sees those of the
+    /// moment whenever it is looked at.
+    pub fn with_descendants(self) -> Tree {
+        Tree { kin: Some(Arc::default()), ..self }
     }
 
     /// Whether nothing of the tree runs any more. What is dead but not yet reaped does not count:
@@ -111,10 +122,20 @@ impl Tree {
         end_all(vec![self.clone()], grace).await
     }
 
+    /// The same for a child that has been told to end already, for example by the end of its input: it has
+    /// `patience` to end by itself.
+    pub async fn end_after(&self, patience: Duration, grace: Duration) -> Ending {
+        if self.gone_within(patience).await {
+            return Ending::AlreadyGone;
+        }
+        self.end(grace).await
+    }
+
     /// Nothing can come to it any more.
     fn is_known_gone(&self) -> bool {
         let leader = self.leader.as_ref();
-        self.mark.is_none() && leader.is_none_or(|leader| leader.gone.load(Ordering::Acquire))
+        let may_grow = self.mark.is_some() || self.kin.is_some();
+        !may_grow && leader.is_none_or(|leader| leader.gone.load(Ordering::Acquire))
     }
 }
 
@@ -205,7 +226,11 @@ impl Census {
     /// Whether nothing of a tree lives; of its leader's session that is remembered.
     fn is_without(&self, tree: &Tree) -> bool {
         let is_led = tree.leader.as_ref().is_some_and(|leader| self.has_led(leader));
-        !is_led && tree.mark.as_ref().is_none_or(|mark| self.carriers(mark).next().is_none())
+        // Looked at whatever comes of the rest, so that they are remembered.
+        let descends = !self.descendants(tree).is_empty();
+        !is_led
+            && !descends
+            && tree.mark.as_ref().is_none_or(|mark| self.carriers(mark).next().is_none())
     }
 
     fn has_led(&self, leader: &Leader) -> bool {
@@ -222,19 +247,25 @@ impl Census {
         lives
     }
 
+    /// Each process hears of it once for each tree, however it belongs to it.
     fn signal(&self, trees: &[Tree], signal: Signal) {
         for tree in trees {
+            let mut told = BTreeSet::new();
             if let Some(leader) = tree.leader.as_ref().filter(|leader| self.has_led(leader)) {
                 // A failure means that the group has ended meanwhile, which is what is wanted.
                 let _ = killpg(leader.process, signal);
-                for (process, _) in
-                    self.members(leader.process).filter(|(_, group)| *group != leader.process)
-                {
-                    let _ = kill(process, signal);
+                for (process, group) in self.members(leader.process) {
+                    if group != leader.process {
+                        let _ = kill(process, signal);
+                    }
+                    told.insert(process);
                 }
             }
-            for process in tree.mark.iter().flat_map(|mark| self.carriers(mark)) {
-                let _ = kill(process, signal);
+            let marked = tree.mark.iter().flat_map(|mark| self.carriers(mark));
+            for process in marked.chain(self.descendants(tree)) {
+                if told.insert(process) {
+                    let _ = kill(process, signal);
+                }
             }
         }
     }
@@ -245,6 +276,36 @@ impl Census {
         self.living()
             .filter(move |(_, stat)| stat.group == number || stat.session == number)
             .map(|(process, stat)| (pid(process), pid(stat.group)))
+    }
+
+    /// The living that descend from a tree's child, as far as was ever seen; none where the tree remembers none.
+    fn descendants(&self, tree: &Tree) -> Vec<Pid> {
+        let Some(kin) = &tree.kin else { return Vec::new() };
+        // Nothing in there is left half done by a panic.
+        let mut kin = kin.lock().unwrap_or_else(PoisonError::into_inner);
+        kin.retain(|process, started| {
+            let known = self.processes.get(process).filter(|stat| !stat.is_dead());
+            known.is_some_and(|stat| stat.started == *started)
+        });
+        let leader = tree.leader.as_ref().filter(|leader| !leader.gone.load(Ordering::Acquire));
+        let leader = leader.map(|leader| leader.process.as_raw().cast_unsigned());
+        // Each round finds one more generation.
+        loop {
+            let is_new = |(process, stat): &(u32, &Stat)| {
+                let parent = Some(stat.parent);
+                let descends = parent == leader || kin.contains_key(&stat.parent);
+                descends && Some(*process) != leader && !kin.contains_key(process)
+            };
+            let found: Vec<_> = self
+                .living()
+                .filter(is_new)
+                .map(|(process, stat)| (process, stat.started))
+                .collect();
+            if found.is_empty() {
+                return kin.keys().map(|process| pid(*process)).collect();
+            }
+            kin.extend(found);
+        }
     }
 
     /// The living that carry a mark or a part of it.

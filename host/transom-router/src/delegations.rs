@@ -106,6 +106,7 @@ impl Router {
             Ok(Claimed::Here(None)) if begun.stopped => Err(DelegationEvent::Ended {
                 stop_reason: "aborted".to_owned(),
                 output: Vec::new(),
+                diagnostic: None,
             }),
             Ok(Claimed::Here(None)) => {
                 let delegation = begun.delegation.clone();
@@ -234,8 +235,11 @@ impl Router {
             false => stop_reason(session.agent.last_end()),
         };
         let output = session.agent.output();
-        let ended =
-            DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output: output.clone() };
+        let ended = DelegationEvent::Ended {
+            stop_reason: stop_reason.to_owned(),
+            output: output.clone(),
+            diagnostic: None,
+        };
         session.work = Work::Done(run, ended);
         self.runs.remove(&run);
         if let Some(parent) = session.parent().cloned() {

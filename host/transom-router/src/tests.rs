@@ -477,7 +477,7 @@ impl House {
             description: "look".to_owned(),
             prompt: "look closely".to_owned(),
             access: Access::FULL,
-            directory: "/host".into(),
+            directory: Some("/host".into()),
             nature: Nature::default(),
         };
         self.happen(Event::Delegate { run: RunId(run), delegation });

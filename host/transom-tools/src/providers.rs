@@ -26,7 +26,7 @@ pub enum ProviderError {
     #[error("no subagent provider registered for \"{0}\"")]
     Missing(String),
     /// It cannot do what is asked of it.
-    #[error("subagent provider \"{provider}\" does not support {capability}")]
+    #[error("subagent provider \"{provider}\" does not support the \"{capability}\" capability")]
     Unsupported {
         /// Its name.
         provider: String,

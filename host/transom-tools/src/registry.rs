@@ -20,7 +20,7 @@ use transom_harness::{
     ports::{Asker, Children, Judgement, Sink, Stop, ToolCall, ToolOutcome, ToolSpec, Tools},
     subagents::Toolset,
 };
-use transom_process::{Command, Confinement, Confiner, SpillDirectory, Tree};
+use transom_process::{Command, Confinement, Confiner, Mark, SpillDirectory, Tree};
 
 use self::scopes::{Scopes, subject};
 pub use self::setup::RegistryError;
@@ -218,6 +218,11 @@ impl Registry {
         }
     }
 
+    /// By what everything that a session's commands have started can be told, while the session is remembered.
+    pub fn mark(&self, session: &SessionId) -> Option<Mark> {
+        self.shared.sessions.mark(session)
+    }
+
     /// Names of the host's variables that shells do not get; never values.
     pub fn withheld(&self) -> &[String] {
         &self.shared.withheld
@@ -253,9 +258,10 @@ impl Registry {
         let directory = call.cwd.as_deref().map_or(self.shared.directory.as_path(), Path::new);
         let root = call.root.as_deref().map(Path::new);
         let shared = &self.shared;
+        let kind = |entry: &Entry| entry.tool.kind_of(arguments).unwrap_or(entry.kind);
         permissions.judge(&Candidate {
             tool: &call.name,
-            kind: entry.map_or(ToolKind::Bridged { trusted_read_only: false }, |entry| entry.kind),
+            kind: entry.map_or(ToolKind::Bridged { trusted_read_only: false }, kind),
             subject: entry.and_then(|entry| entry.subject),
             arguments,
             access: call.access,

@@ -13,7 +13,7 @@ use std::{
 
 use tokio::runtime::Handle;
 use transom_frame::SessionId;
-use transom_process::{Tree, end_asked, terminate_all};
+use transom_process::{Mark, Tree, end_asked, terminate_all};
 
 pub(crate) use self::life::{Life, Own, job_files};
 use crate::{abort::AbortSource, fence::Fence};
@@ -120,6 +120,12 @@ impl Sessions {
             table.sessions.remove(session);
         }
         Some(Forgotten { life: life?, spills })
+    }
+
+    /// By what everything that a session has started can be told; `None`: it is gone.
+    pub(crate) fn mark(&self, session: &SessionId) -> Option<Mark> {
+        let table = self.lock();
+        Some(table.sessions.get(session)?.life.as_ref()?.mark().clone())
     }
 
     /// How many sessions are remembered.

@@ -9,6 +9,7 @@ use transom_frame::SessionId;
 use transom_harness::{
     block::Block,
     jobs::{JobKind, JobStatus},
+    permissions::rules::ToolKind,
     ports::{Delegation, DelegationEvent, Stop, Subagents, ToolOutcome, ToolSpec},
     subagents::Nature,
 };
@@ -125,6 +126,12 @@ impl Tool for Subagent {
         true
     }
 
+    /// An agent in another process is not held by the session's mode (P-38).
+    fn kind_of(&self, arguments: &Map<String, Value>) -> Option<ToolKind> {
+        let (provider, _) = self.delegating.wanted(arguments.get("kind").and_then(Value::as_str));
+        (provider != IN_PROCESS).then_some(ToolKind::Delegation)
+    }
+
     fn check(&self, arguments: &Map<String, Value>) -> Result<(), ToolError> {
         for name in ["description", "prompt"] {
             crate::tool::filled(arguments, name)?;
@@ -145,7 +152,7 @@ impl Tool for Subagent {
                 description: call.filled_text("description")?.to_owned(),
                 prompt: call.filled_text("prompt")?.to_owned(),
                 access: call.access,
-                directory: call.directory.clone(),
+                directory: call.has_directory.then(|| call.directory.clone()),
                 nature,
             };
             let subagents = providers.find(&provider, &delegation)?;
@@ -179,8 +186,8 @@ async fn in_foreground(
     let schema = delegation.nature.output_schema.clone();
     match Run::start(subagents, delegation).last(call.abort.set()).await {
         Last::Refused(message) => Err(ToolError::new(message)),
-        Last::Ended { stop_reason, output } => {
-            finished(&stop_reason, &text(&output), schema.as_ref())
+        Last::Ended { stop_reason, output, diagnostic } => {
+            finished(&stop_reason, &text(&output), diagnostic.as_deref(), schema.as_ref())
         }
         Last::Kept(child) => Ok(ToolOutcome::text(format!("started subagent {child}"))),
     }
@@ -189,6 +196,7 @@ async fn in_foreground(
 fn finished(
     stop_reason: &str,
     text: &str,
+    diagnostic: Option<&str>,
     schema: Option<&Value>,
 ) -> Result<ToolOutcome, ToolError> {
     let failure = match stop_reason {
@@ -200,8 +208,12 @@ fn finished(
         "refusal" => "subagent declined the task",
         _ => "subagent run failed",
     };
+    let failure = match diagnostic {
+        Some(diagnostic) => format!("{failure}\n{diagnostic}"),
+        None => failure.to_owned(),
+    };
     Err(ToolError::new(if text.is_empty() {
-        failure.to_owned()
+        failure
     } else {
         format!("{failure}\nPartial output before the run ended:\n{text}")
     }))
@@ -232,7 +244,7 @@ async fn in_background(subagents: Arc<dyn Subagents>, delegation: Delegation, wo
     let schema = delegation.nature.output_schema.clone();
     match Run::start(&*subagents, delegation).last(work.ordered()).await {
         Last::Refused(message) => End::failed(message),
-        Last::Ended { stop_reason, output } => match stop_reason.as_str() {
+        Last::Ended { stop_reason, output, diagnostic } => match stop_reason.as_str() {
             "completed" => match structured(&text(&output), schema.as_ref()) {
                 Ok(text) => {
                     work.output.say_last(text);
@@ -241,7 +253,10 @@ async fn in_background(subagents: Arc<dyn Subagents>, delegation: Delegation, wo
                 Err(error) => End::failed(error.message),
             },
             "aborted" => End { status: JobStatus::Killed, detail: None },
-            other => End::failed(other),
+            other => End::failed(match diagnostic {
+                Some(diagnostic) => format!("{other}: {diagnostic}"),
+                None => other.to_owned(),
+            }),
         },
         Last::Kept(_) => End { status: JobStatus::Completed, detail: None },
     }
@@ -255,6 +270,7 @@ enum Last {
     Ended {
         stop_reason: String,
         output: Vec<Block>,
+        diagnostic: Option<String>,
     },
 }
 
@@ -281,8 +297,8 @@ impl Run {
                     ));
                 }
                 DelegationEvent::Refused(message) => tell(Last::Refused(message)),
-                DelegationEvent::Ended { stop_reason, output } => {
-                    tell(Last::Ended { stop_reason, output });
+                DelegationEvent::Ended { stop_reason, output, diagnostic } => {
+                    tell(Last::Ended { stop_reason, output, diagnostic });
                 }
             };
         Run { stop: subagents.start(delegation, Box::new(sink)), last }
@@ -299,7 +315,11 @@ impl Run {
                 (&mut self.last).await
             }
         };
-        let silent = |_| Last::Ended { stop_reason: "error".to_owned(), output: Vec::new() };
+        let silent = |_| Last::Ended {
+            stop_reason: "error".to_owned(),
+            output: Vec::new(),
+            diagnostic: None,
+        };
         last.unwrap_or_else(silent)
     }
 }

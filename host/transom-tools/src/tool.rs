@@ -52,6 +52,11 @@ pub trait Tool: Send + Sync {
         ToolKind::Bridged { trusted_read_only: false }
     }
 
+    /// Who carries out a call with these valid arguments, where that depends on them (P-29).
+    fn kind_of(&self, _arguments: &Map<String, Value>) -> Option<ToolKind> {
+        None
+    }
+
     /// What a schema cannot say of arguments. Asked before anybody is asked about the call (P-19, P-30), and of
     /// arguments that are valid against the schema.
     fn check(&self, _arguments: &Map<String, Value>) -> Result<(), ToolError> {
@@ -74,6 +79,8 @@ pub struct Call {
     pub session: SessionId,
     /// The directory relative paths stand in; absolute.
     pub directory: PathBuf,
+    /// Whether that is one of the session's own; otherwise it is the host's.
+    pub has_directory: bool,
     /// Where the session's directory really stood when the session was given it (P-5).
     pub root: Option<PathBuf>,
     /// The model's name for this call.

@@ -23,6 +23,7 @@ use transom_sandbox::{Capacity, Kind, Sandbox};
 
 use self::door::{Frames, Limit};
 use crate::{
+    agents,
     candidate::{BUILT_IN, Candidate},
     chosen::{self, Deployment},
     cli, deployment, doors,
@@ -44,6 +45,7 @@ struct Checked {
     lock: Option<PathBuf>,
     components: Vec<ComponentReport>,
     doors: Vec<DoorReport>,
+    agents: Vec<agents::Report>,
     permissions: permissions::Outlook,
     warnings: Vec<String>,
     errors: Vec<String>,
@@ -105,6 +107,7 @@ pub(crate) fn run(command: &cli::Check, environment: &Environment) -> anyhow::Re
         lock: deployment.pins.lock().map(|(path, _)| path.to_owned()),
         components: Vec::new(),
         doors: Vec::new(),
+        agents: Vec::new(),
         warnings: outlook.as_ref().map(|outlook| outlook.warnings.clone()).unwrap_or_default(),
         permissions: outlook?,
         errors: Vec::new(),
@@ -114,6 +117,9 @@ pub(crate) fn run(command: &cli::Check, environment: &Environment) -> anyhow::Re
     for complaint in places::complaints(manifest, environment) {
         checked.wrong(complaint);
     }
+    let Checked { warnings, errors, .. } = &mut checked;
+    let reports = agents::Report::all(manifest, environment, warnings, errors);
+    checked.agents = reports;
     checked.gains(&sent);
     checked.pins(&deployment);
     if checked.errors.is_empty() {
@@ -282,7 +288,10 @@ impl Checked {
 
     fn doors(&mut self, manifest: &Manifest) -> Vec<Sent> {
         let mut all = Vec::new();
-        for (name, door) in &manifest.doors {
+        let calling = doors::of_agents(manifest);
+        let called = manifest.doors.iter().map(|(name, door)| (name, door, true));
+        let calling = calling.iter().map(|(name, door)| (name, door, false));
+        for (name, door, is_called) in called.chain(calling) {
             let built_in = transom_doors::find(&door.component).ok();
             let component = manifest.components.get(&door.component);
             let file = door.policy.as_ref().or(component.and_then(|found| found.policy.as_ref()));
@@ -313,6 +322,7 @@ impl Checked {
                 name: name.clone(),
                 component: door.component.clone(),
                 carrier: match &door.carrier {
+                    _ if !is_called => "child".to_owned(),
                     Carrier::Stdio => "stdio".to_owned(),
                     Carrier::Unix { listen } => format!("unix {}", listen.display()),
                 },

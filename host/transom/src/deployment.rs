@@ -20,7 +20,7 @@ use transom_model::{
 use transom_router::{HostFacts, Images, Router, Unseen};
 
 use crate::{
-    doors::{self, Loader},
+    doors::{self, Loader, Opened},
     environment::{Environment, read_text},
     governance::Governance,
     live::{self, Switches},
@@ -89,6 +89,8 @@ impl Default for Extras {
 pub(crate) struct Running {
     pub(crate) host: Host,
     pub(crate) doors: Vec<(OpenDoor, Carrier)>,
+    /// The doors at which agents are spoken with.
+    pub(crate) agents: Vec<OpenDoor>,
     pub(crate) loader: Arc<Loader>,
     pub(crate) tooling: Arc<Tooling>,
     pub(crate) switches: Arc<Switches>,
@@ -98,7 +100,8 @@ pub(crate) struct Running {
 impl Running {
     /// Ends every session, closes the store. Gives what went wrong.
     pub(crate) async fn shut_down(&self) -> Vec<String> {
-        let mut failures = self.host.shut_down().await;
+        let (mut failures, ()) =
+            tokio::join!(self.host.shut_down(), self.tooling.delegates.shut_down());
         let store = Arc::clone(&self.store);
         match tokio::task::spawn_blocking(move || store.close()).await {
             Ok(Ok(())) => {}
@@ -117,7 +120,8 @@ pub(crate) fn start(
 ) -> anyhow::Result<Running> {
     let directory = extras.directory.as_deref().unwrap_or(&environment.directory);
     let directory = environment.absolute(directory);
-    let (doors, loader) = doors::open(manifest, extras, environment, &directory)?;
+    let (Opened { doors, agents }, loader) =
+        doors::open(manifest, extras, environment, &directory)?;
     let (host, inbox) = Host::new();
     let path = store_path(manifest, environment)?;
     let durability = manifest.store.durability;
@@ -127,7 +131,7 @@ pub(crate) fn start(
     let switches =
         Switches::new(manifest, live::models(manifest, extras, environment, attachments)?);
     let site = Site { directory: &directory, path: &path, store: &store, session_log };
-    let tooling = Tooling::new(manifest, extras, environment, site, &host)?;
+    let tooling = Tooling::new(manifest, extras, environment, site, &host, &agents)?;
 
     let transom_router::Settings { route, ceiling, kept_mode_max, workspaces, config } =
         live::settings(manifest, extras, tooling.hooks.as_ref());
@@ -163,6 +167,7 @@ pub(crate) fn start(
     Ok(Running {
         host,
         doors,
+        agents,
         loader: Arc::new(loader),
         tooling: Arc::new(tooling),
         switches: Arc::new(switches),

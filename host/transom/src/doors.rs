@@ -23,7 +23,7 @@ use transom_sandbox::{Capacity, Limits, LoadError, Sandbox, SandboxConfig};
 
 use crate::{
     candidate::Candidate,
-    deployment::Extras,
+    deployment::{self, Extras},
     environment::{Environment, read_text},
     lock::Pins,
 };
@@ -94,14 +94,40 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Every door of a manifest.
+pub(crate) struct Opened {
+    /// Those at which others call, with how.
+    pub(crate) doors: Vec<(OpenDoor, Carrier)>,
+    /// Those at which this host calls: one for each agent.
+    pub(crate) agents: Vec<OpenDoor>,
+}
+
+/// What the door of an agent is called. No door of a manifest can be called so.
+pub(crate) fn agents_door(agent: &str) -> String {
+    format!("agent.{agent}")
+}
+
+/// The doors of a manifest's agents, by name, as the manifest would describe them if it could.
+pub(crate) fn of_agents(manifest: &Manifest) -> Vec<(String, manifest::Door)> {
+    let door = |(name, agent): (&String, &manifest::Agent)| {
+        let mut door = deployment::stdio_door(&agent.component);
+        door.options.insert("startMs".to_owned(), agent.start_ms.into());
+        (agents_door(name), door)
+    };
+    manifest.agents.iter().map(door).collect()
+}
+
 /// Opens every door of a manifest: loaded and tried out, but nobody can connect yet.
 pub(crate) fn open(
     manifest: &Manifest,
     extras: &Extras,
     environment: &Environment,
     directory: &Path,
-) -> anyhow::Result<(Vec<(OpenDoor, Carrier)>, Loader)> {
-    let plans = manifest.doors.iter().map(|(name, door)| Plan::new(manifest, name, door));
+) -> anyhow::Result<(Opened, Loader)> {
+    let of_agents = of_agents(manifest);
+    let calling = of_agents.iter().map(|(name, door)| (name, door));
+    let plans =
+        manifest.doors.iter().chain(calling).map(|(name, door)| Plan::new(manifest, name, door));
     let plans = plans.collect::<anyhow::Result<Vec<_>>>()?;
 
     let connections: u64 = plans.iter().map(|plan| plan.policy.limits.connections_max).sum();
@@ -115,7 +141,7 @@ pub(crate) fn open(
     };
     let redactor = Arc::new(redactor(environment));
     let loader = Loader { sandbox };
-    let mut doors = Vec::new();
+    let mut opened = Opened { doors: Vec::new(), agents: Vec::new() };
     for plan in plans {
         let (name, door, built_in) = (plan.name, plan.door, plan.built_in);
         // Only the host's own codec reaches sessions that others opened.
@@ -140,9 +166,12 @@ pub(crate) fn open(
             let (file, used) = (file.unwrap_or_default(), &door.component);
             format!("component `{used}`{file} cannot open a connection at door `{name}`")
         })?;
-        doors.push((open, door.carrier.clone()));
+        match manifest.doors.contains_key(name) {
+            true => opened.doors.push((open, door.carrier.clone())),
+            false => opened.agents.push(open),
+        }
     }
-    Ok((doors, loader))
+    Ok((opened, loader))
 }
 
 /// Keeps the values of variables whose names speak of secrets out of the log.
@@ -160,7 +189,9 @@ impl Loader {
         name: &str,
         origin: Origin,
     ) -> anyhow::Result<Version> {
-        let Some(door) = manifest.doors.get(name) else {
+        let of_agents = of_agents(manifest);
+        let calling = || of_agents.iter().find(|(known, _)| known == name).map(|(_, door)| door);
+        let Some(door) = manifest.doors.get(name).or_else(calling) else {
             bail!("the manifest has no door `{name}`");
         };
         let mut plan = Plan::new(manifest, name, door)?;

@@ -19,7 +19,7 @@ use transom_harness::{
 use transom_process::{Confinement, Network};
 use transom_tools::{JobLimits, Permissions};
 
-use crate::{environment::Environment, hooks};
+use crate::{agents, environment::Environment, hooks};
 
 /// How far a deployment is governed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -138,6 +138,7 @@ pub(crate) fn confinement(
     guard.extend(codecs(manifest).map(|path| environment.absolute(path)));
     // Nor what has a say about them.
     guard.extend(hooks::files(manifest, environment));
+    guard.extend(agents::files(manifest, environment));
     Ok(Confinement {
         off: wanted.off || governance == Governance::None,
         required: wanted.required,

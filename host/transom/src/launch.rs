@@ -133,6 +133,7 @@ fn manifest(launch: Launch, store: PathBuf) -> Manifest {
             },
             subagents_live_max: SUBAGENTS_LIVE_MAX,
         },
+        agents: BTreeMap::new(),
         subagents: BTreeMap::new(),
         hooks: Vec::new(),
         permissions: Permissions::of(launch.permission_mode),

@@ -1,6 +1,7 @@
 //! The program: reads arguments, environment and configuration files, and starts what they ask for.
 //! What a host is made of stands in the crates beside this one.
 
+mod agents;
 mod background;
 mod bundle;
 mod candidate;

@@ -97,6 +97,8 @@ impl HostOperator {
         let room = |door: &OpenDoor| {
             (Arc::clone(&door.name), door.slot.active().policy.limits.connections_max)
         };
+        // Those at which the host itself calls are looked after like all others.
+        let all = || running.doors.iter().map(|(door, _)| door).chain(&running.agents);
         let state = State {
             manifest: deployment.manifest.clone(),
             pins: deployment.pins.clone(),
@@ -104,9 +106,9 @@ impl HostOperator {
             by_hand: BTreeSet::new(),
         };
         HostOperator {
-            rooms: running.doors.iter().map(|(door, _)| room(door)).collect(),
+            rooms: all().map(room).collect(),
             host: running.host.clone(),
-            doors: running.doors.iter().map(|(door, _)| door.clone()).collect(),
+            doors: all().cloned().collect(),
             loader: Arc::clone(&running.loader),
             tooling: Arc::clone(&running.tooling),
             switches: Arc::clone(&running.switches),

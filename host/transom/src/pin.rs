@@ -157,7 +157,8 @@ fn change(
 /// Every component that runs here from a file or from the program: its file, if it has one.
 pub(crate) fn components(manifest: &Manifest) -> BTreeMap<String, Option<PathBuf>> {
     let doors = manifest.doors.values().map(|door| &door.component);
-    let built_in = doors.filter(|name| embedded::component(name).is_some());
+    let agents = manifest.agents.values().map(|agent| &agent.component);
+    let built_in = doors.chain(agents).filter(|name| embedded::component(name).is_some());
     let named = manifest
         .components
         .iter()
@@ -186,6 +187,7 @@ fn trusts(manifest: &Manifest, name: &str) -> anyhow::Result<Vec<Trust>> {
         let policy = doors::policy(door, found.policy.as_ref().or(own), built_in)?;
         trusts.push(policy.trust);
     }
+    // Those that speak with agents have one policy, wherever they do.
     if trusts.is_empty() && (own.is_some() || built_in.is_some()) {
         trusts.push(doors::policy(name, own, built_in)?.trust);
     }

@@ -57,7 +57,8 @@ pub(crate) fn run(command: &cli::Run, environment: &Environment, log: &Log) -> a
         // All addresses are taken before the first peer is served.
         let mut sockets = Vec::new();
         let control = control(manifest, environment)?;
-        let slots = running.doors.iter().map(|(door, _)| Arc::clone(&door.slot)).collect();
+        let served = running.doors.iter().map(|(door, _)| door).chain(&running.agents);
+        let slots = served.map(|door| Arc::clone(&door.slot)).collect();
         let metrics =
             match manifest.metrics.listen {
                 Some(address) => Some(Metrics::bind(address).await.with_context(|| {

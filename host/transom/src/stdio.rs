@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use tokio::sync::watch;
 use transom_config::manifest::Manifest;
+use transom_doors::Carrier;
 use transom_io::{PeerFacts, serve, stdio};
 
 use crate::{
@@ -23,6 +24,12 @@ pub(crate) fn run(command: &cli::Stdio, environment: &Environment) -> anyhow::Re
         None if command.which.manifests.is_empty() && command.held.bundle.is_none() => {
             // Every built-in door can be had on standard input and output.
             let built_in = transom_doors::find(&command.door)?;
+            if !built_in.carriers.contains(&Carrier::Stdio) {
+                bail!(
+                    "door `{}` is for agents that this host starts; describe one in [agent.<name>]",
+                    built_in.name
+                );
+            }
             deployment::stdio_door(built_in.name)
         }
         None => {

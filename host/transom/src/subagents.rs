@@ -20,7 +20,7 @@ pub(crate) fn delegating(manifest: &Manifest) -> anyhow::Result<Delegating> {
         Ok(SubagentKind {
             name: name.clone(),
             description: kind.description.clone(),
-            provider: IN_PROCESS.to_owned(),
+            provider: kind.agent.clone().unwrap_or_else(|| IN_PROCESS.to_owned()),
             nature,
         })
     });
@@ -85,6 +85,13 @@ mod tests {
         let filter = nature.tools.as_ref().unwrap();
         assert!(filter.admits("read") && !filter.admits("bash"));
         assert!(!nature.continuable && !made.continuable);
+    }
+
+    #[test]
+    fn a_kind_of_an_agent_goes_to_the_agent_and_asks_nothing_of_it() {
+        let made = kinds("agent = 'other'\n[agent.other]\ncommand = ['other']").unwrap();
+        assert_eq!(made.kinds[0].provider, "other");
+        assert_eq!(made.kinds[0].nature, transom_harness::subagents::Nature::default());
     }
 
     #[test]

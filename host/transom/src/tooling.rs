@@ -16,7 +16,7 @@ use transom_harness::{
     ports::{Asker, Judgement, Sink, Stop, Store, ToolCall, ToolOutcome, ToolSpec, Tools},
     subagents::Toolset,
 };
-use transom_io::Host;
+use transom_io::{Host, OpenDoor};
 use transom_process::{
     Confinement, Confiner, Enforcement, Launcher, Leftovers, OwnDirectory, Report, Spawner, sweep,
 };
@@ -25,6 +25,7 @@ use transom_tools::{
 };
 
 use crate::{
+    agents::Delegates,
     deployment::Extras,
     environment::Environment,
     governance::{self, Governance},
@@ -36,6 +37,8 @@ pub(crate) struct Tooling {
     pub(crate) tools: Arc<Guarded>,
     /// Those who have a say in turns.
     pub(crate) hooks: Option<ProgramHooks>,
+    /// Those who take tasks in processes of their own.
+    pub(crate) delegates: Delegates,
     spawner: Spawner,
     environment: Environment,
     /// Where the session store is.
@@ -85,6 +88,7 @@ impl Tooling {
         environment: &Environment,
         site: Site<'_>,
         host: &Host,
+        agents: &[OpenDoor],
     ) -> anyhow::Result<Tooling> {
         let place = std::env::temp_dir();
         let outputs = OwnDirectory::new(&place, "transom-output-").with_context(|| {
@@ -96,6 +100,9 @@ impl Tooling {
         let governance = extras.governance;
         let confinement = governance::confinement(manifest, governance, environment, site.path)?;
         let spawner = spawner(environment)?;
+        let mut providers = Providers::in_process(Arc::new(host.clone()));
+        let delegates =
+            Delegates::new(&mut providers, manifest, environment, agents, host, &spawner)?;
         let left = confinement.clone();
         tokio::task::spawn_blocking(move || left.remove_set_aside());
         let registry = Registry::new(Options {
@@ -105,7 +112,7 @@ impl Tooling {
             permissions: governance::calls(manifest, governance)?,
             jobs: extras.background_jobs.then(|| governance::jobs(manifest)).transpose()?,
             job_sink: Some(host.jobs()),
-            subagents: Some(Providers::in_process(Arc::new(host.clone()))),
+            subagents: Some(providers),
             delegation: subagents::delegating(manifest)?,
             children: Some(Arc::new(host.clone())),
             questions: Some(Arc::new(host.clone())),
@@ -113,6 +120,7 @@ impl Tooling {
             attachments: Some(Arc::clone(site.store) as _),
             ..options(manifest, extras, environment, site.directory, outputs.path())
         })?;
+        delegates.know(&registry);
         // Names only: what they hold is nobody's to read (L-84).
         tracing::info!(withheld = ?registry.withheld(), "variables that shells do not get");
         let held = Held { confinement: confinement.clone(), report: None, turn: 0, answered: 0 };
@@ -137,6 +145,7 @@ impl Tooling {
         Ok(Tooling {
             tools,
             hooks,
+            delegates,
             spawner,
             environment: environment.clone(),
             store: site.path.to_owned(),

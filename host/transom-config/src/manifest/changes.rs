@@ -1,6 +1,8 @@
 //! What differs between two manifests, and how each difference can reach a host that runs by the first.
 //! Making it so is the program's. Files that a manifest names, such as policies, may change without it and are not looked at.
 
+mod agents;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
@@ -12,7 +14,7 @@ use transom_doors::Answers;
 use transom_policy::DOOR_LIMITS;
 
 use super::{
-    Access, Carrier, Component, Confine, Delivery, Door, Durability, Hook, Manifest,
+    Access, Agent, Carrier, Component, Confine, Delivery, Door, Durability, Hook, Manifest,
     PermissionRule, RuleDecision, Subagent, Temp,
 };
 use crate::launch::PermissionMode;
@@ -81,6 +83,17 @@ enum Reach {
 
 /// Every key of a manifest, and what it reaches. `*` stands for any name.
 const REACHES: &[(&str, Reach)] = &[
+    // Sessions were told of them in their first request, and their processes are started by what held then.
+    ("agent.*.component", Reach::Restart),
+    ("agent.*.command", Reach::Restart),
+    ("agent.*.cwd", Reach::Restart),
+    ("agent.*.permission", Reach::Restart),
+    ("agent.*.env", Reach::Restart),
+    ("agent.*.keep-environment", Reach::Restart),
+    ("agent.*.without-environment", Reach::Restart),
+    ("agent.*.start-ms", Reach::Restart),
+    ("agent.*.dispose-eof-grace-ms", Reach::Restart),
+    ("agent.*.dispose-grace-ms", Reach::Restart),
     ("component.*.source", Reach::Component),
     ("component.*.policy", Reach::Component),
     // Read when the next swap begins, and by whoever watches the files.
@@ -143,6 +156,7 @@ const REACHES: &[(&str, Reach)] = &[
     ("store.durability", Reach::Restart),
     // So was what a session may ask for.
     ("subagents.*.description", Reach::Restart),
+    ("subagents.*.agent", Reach::Restart),
     ("subagents.*.persona", Reach::Restart),
     ("subagents.*.persona-file", Reach::Restart),
     ("subagents.*.tools", Reach::Restart),
@@ -187,6 +201,7 @@ impl Manifest {
             shown: address,
         };
         compare_named(&mut changes, self, new, &doors, |_| Effect::Restart);
+        agents::compare_agents(&mut changes, self, new);
         let kinds = Named {
             kind: "subagents",
             old: &self.subagents,
@@ -287,8 +302,13 @@ fn room(old: &Option<String>, new: &Option<String>) -> Effect {
 /// A swap reaches the doors that stay. Without one, the component is not in use yet, or no longer.
 fn swap(old: &Manifest, new: &Manifest, component: &str) -> Effect {
     let uses = |door: &Door| door.component == component;
+    let speaks = |agent: &Agent| agent.component == component;
     let stays =
-        new.doors.iter().any(|(name, door)| uses(door) && old.doors.get(name).is_some_and(uses));
+        new.doors.iter().any(|(name, door)| uses(door) && old.doors.get(name).is_some_and(uses))
+            || new
+                .agents
+                .iter()
+                .any(|(name, agent)| speaks(agent) && old.agents.get(name).is_some_and(speaks));
     match stays {
         // The host's own language has no component that could be swapped.
         true if component == "frames" => Effect::Restart,
@@ -338,6 +358,7 @@ fn of_component(component: &Component) -> Settings {
 fn of_subagent(kind: &Subagent) -> Settings {
     let Subagent {
         description,
+        agent,
         persona,
         persona_file,
         tools,
@@ -350,6 +371,7 @@ fn of_subagent(kind: &Subagent) -> Settings {
     } = kind;
     settings([
         ("description", Some(description.clone())),
+        ("agent", agent.clone()),
         ("persona", persona.clone()),
         ("persona-file", persona_file.as_deref().and_then(path)),
         ("tools", tools.as_ref().and_then(list)),
@@ -394,6 +416,7 @@ fn plain(manifest: &Manifest) -> Settings {
     let Manifest {
         components: _,
         doors: _,
+        agents: _,
         subagents: _,
         model,
         store,

@@ -11,8 +11,9 @@ use transom_doors::Answers;
 use transom_policy::{DOOR_LIMITS, nearest};
 
 use super::{
-    ANSWERS, BUILT_IN_COMPONENTS, CARRIERS, Carrier, Component, Door, DoorLimits, Durability,
-    Manifest, Model, PROVIDERS, SWAPS, StoreSettings, SubagentMode, Swap, TOOLS, Tools, hooks,
+    AGENT_COMPONENTS, ANSWERS, BUILT_IN_COMPONENTS, CARRIERS, Carrier, Component, Door, DoorLimits,
+    Durability, Manifest, Model, PROVIDERS, SWAPS, StoreSettings, SubagentMode, Swap, TOOLS, Tools,
+    agents, hooks,
     keys::{COMPONENT, DOOR, MANIFEST},
     permissions::read,
     subagents::{self, SUBAGENT_MODES},
@@ -36,7 +37,9 @@ pub(super) fn manifest(reader: &mut Reader<'_>, document: &DeTable<'_>) -> Manif
     reader.require(document, "door", &MANIFEST.names(), 0, NO_DOOR);
     let doors =
         document.get("door").map(|node| doors(reader, node, &components)).unwrap_or_default();
+    let agents = agents::agents(reader, document.get("agent"), &components);
     let kinds = subagents::subagents(reader, document.get("subagents"));
+    agents::settle_kinds(reader, &kinds, document.get("subagents"), document.get("agent"));
     let mut tools = tools(reader, document.get("tools"));
     let named = document
         .get("tools")
@@ -49,6 +52,7 @@ pub(super) fn manifest(reader: &mut Reader<'_>, document: &DeTable<'_>) -> Manif
         store: store(reader, document.get("store")),
         doors,
         tools,
+        agents,
         subagents: kinds,
         hooks: hooks::hooks(reader, document.get("hook")),
         permissions: read::permissions(reader, document.get("permissions")),
@@ -227,6 +231,15 @@ fn door(
     }
     let component = reader.text(table, "component");
     if let (Some(component), Some(node)) = (&component, table.get("component"))
+        && !components.contains_key(component)
+        && AGENT_COMPONENTS.contains(&component.as_str())
+    {
+        let message = format!(
+            "[{title}] names the component `{component}`, which speaks with agents that this host starts; describe one in \
+             [agent.<name>]"
+        );
+        reader.complain(node.span().start, message);
+    } else if let (Some(component), Some(node)) = (&component, table.get("component"))
         && !components.contains_key(component)
         && !BUILT_IN_COMPONENTS.contains(&component.as_str())
     {

@@ -7,9 +7,11 @@ use transom_policy::{
 };
 
 use super::{
-    ANSWERS, CARRIERS, HOOK_TIMEOUT_MS, HookEvent, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, MODES,
-    PRESETS, PROVIDERS, SHELL_TIMEOUT_MS, SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX,
-    SUBAGENT_DEPTH_MOST, SUBAGENTS_LIVE_MAX, SUBAGENTS_LIVE_MOST, SWAPS, TOOLS, TOOLS_OTHERWISE,
+    AGENT_EOF_GRACE_MS, AGENT_GRACE_MS, AGENT_START_MS, ANSWERS, CARRIERS, HOOK_TIMEOUT_MS,
+    HookEvent, JOBS_HOST_MAX, JOBS_PER_SESSION_MAX, MODES, PRESETS, PROVIDERS, SHELL_TIMEOUT_MS,
+    SHELL_TIMEOUT_MS_MAX, SUBAGENT_DEPTH_MAX, SUBAGENT_DEPTH_MOST, SUBAGENTS_LIVE_MAX,
+    SUBAGENTS_LIVE_MOST, SWAPS, TOOLS, TOOLS_OTHERWISE,
+    agents::{AGENT_GRACE_MS_MOST, AGENT_PERMISSIONS, AGENT_START_MS_MOST},
     hooks::HOOK_TIMEOUT_MS_MOST,
     permissions::JOBS_MOST,
     subagents::SUBAGENT_MODES,
@@ -24,6 +26,7 @@ use super::{
 pub const MANIFEST: Table = Table {
     doc: "Which doors a host opens, which components speak there, and how they are run.",
     keys: &[
+        Key::new("agent", Kind::Named(&AGENT), AGENT.doc),
         Key::new("component", Kind::Named(&COMPONENT), COMPONENT.doc),
         Key::new("confine", Kind::Table(&CONFINE), CONFINE.doc),
         Key::new("control", Kind::Table(&CONTROL), CONTROL.doc),
@@ -179,11 +182,71 @@ pub const TOOL_SETTINGS: Table = Table {
     ],
 };
 
+const VARIABLE_NAMES: Kind =
+    Kind::List(&Key::new("variable", Kind::Shaped(r"^[^=*\s]+$"), "a variable's name"));
+
+/// `[agent.<name>]`.
+pub const AGENT: Table = Table {
+    doc: "An agent in a process of its own, started for each task that is delegated to it.",
+    keys: &[
+        Key::new("component", Kind::Text, "who speaks with it: the name of a component")
+            .or(Literal::Text("acp-child")),
+        Key::new("command", Kind::Command, "the program and its arguments").required(),
+        Key::new(
+            "cwd",
+            Kind::Path,
+            "the directory it works in; otherwise that of the session that delegates to it",
+        ),
+        word("permission", &AGENT_PERMISSIONS, "what every question of it is answered")
+            .or(Literal::Text("reject")),
+        Key::new(
+            "env",
+            Kind::Entries(&Key::new("value", Kind::Text, "what it holds")),
+            "variables that it gets besides, whatever their names",
+        ),
+        Key::new(
+            "keep-environment",
+            VARIABLE_NAMES,
+            "variables of the host that it gets although their names look like secrets",
+        )
+        .or(Literal::Texts(&[])),
+        Key::new(
+            "without-environment",
+            VARIABLE_NAMES,
+            "variables of the host that it does not get",
+        )
+        .or(Literal::Texts(&[])),
+        number(
+            "start-ms",
+            (1, AGENT_START_MS_MOST),
+            AGENT_START_MS,
+            "after how many milliseconds without a session its start has failed",
+        ),
+        number(
+            "dispose-eof-grace-ms",
+            (1, AGENT_GRACE_MS_MOST),
+            AGENT_EOF_GRACE_MS,
+            "how many milliseconds it may take to end by itself once its input has ended",
+        ),
+        number(
+            "dispose-grace-ms",
+            (1, AGENT_GRACE_MS_MOST),
+            AGENT_GRACE_MS,
+            "milliseconds between `SIGTERM` and `SIGKILL`",
+        ),
+    ],
+};
+
 /// `[subagents.<name>]`.
 pub const SUBAGENT: Table = Table {
     doc: "A kind of child sessions that the tool `subagent` can be asked for.",
     keys: &[
         Key::new("description", Kind::Text, "for the model: when to use it").required(),
+        Key::new(
+            "agent",
+            Kind::Text,
+            "the agent that runs it, in a process of its own; otherwise this host does",
+        ),
         Key::new(
             "persona",
             Kind::Text,

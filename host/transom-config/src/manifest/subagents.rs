@@ -39,6 +39,8 @@ impl SubagentMode {
 pub struct Subagent {
     /// For the model: when to use it.
     pub description: String,
+    /// The agent that runs it, a key of `Manifest::agents`. `None`: this host, as a session of its own.
+    pub agent: Option<String>,
     /// The persona section of its system prompt.
     pub persona: Option<String>,
     /// A file with the persona.
@@ -61,9 +63,11 @@ pub struct Subagent {
 
 impl Subagent {
     /// Whether it takes further messages, where children of no kind are as `mode` says. One whose last words have to
-    /// be of a certain form takes none.
+    /// be of a certain form takes none, and neither does one in a process of its own.
     pub fn is_continuable(&self, mode: SubagentMode) -> bool {
-        let otherwise = mode == SubagentMode::Continuable && self.output_schema.is_none();
+        let otherwise = mode == SubagentMode::Continuable
+            && self.output_schema.is_none()
+            && self.agent.is_none();
         self.continuable.unwrap_or(otherwise)
     }
 }
@@ -102,6 +106,7 @@ fn subagent(reader: &mut Reader<'_>, table: &DeTable<'_>, title: &str) -> Subage
         .map(|schema| reader.json(schema, "output-schema"));
     let kind = Subagent {
         description: reader.text(table, "description").unwrap_or_default(),
+        agent: reader.text(table, "agent"),
         persona: reader.text(table, "persona"),
         persona_file: reader.path(table, "persona-file"),
         tools: tools(reader, table, "tools"),

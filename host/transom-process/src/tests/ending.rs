@@ -98,6 +98,50 @@ async fn what_carries_the_mark_belongs_to_the_tree_wherever_it_has_gone() {
 }
 
 #[tokio::test]
+async fn descendants_that_were_seen_belong_to_the_tree_whatever_they_take_off() {
+    // Neither session nor mark: such a one is known by its parent alone, and the parent ends.
+    let script = "(env -i setsid bash -c 'sleep 1000 & echo $!; read -r _ < \"$0\"' \"$1\" & wait) & read -r _; exit 0";
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("pipe");
+    fifo(&pipe);
+    let spawner = Spawner::new(Handle::current()).unwrap();
+    let command = bash(&script.replace("$1", &pipe.display().to_string()));
+    let mark = Mark::unique();
+    let command = Command { mark: Some(mark.clone()), stdin: crate::Stdin::Piped, ..command };
+    let mut process = spawner.spawn(command).await.unwrap();
+    let daemon: u32 = line(&mut process).await.parse().unwrap();
+    let forgetful = process.tree().with_marked(mark.clone());
+    let tree = process.tree().with_marked(mark).with_descendants();
+    assert!(!tree.is_gone());
+    // The one between them ends, and then the child itself.
+    drop(std::fs::OpenOptions::new().write(true).open(&pipe).unwrap());
+    drop(process.stdin.take());
+    process.wait().await.unwrap();
+    assert!(forgetful.gone_within(LONG).await);
+    let lives = || Stat::of(daemon).is_some_and(|stat| !stat.is_dead());
+    assert!(lives() && !tree.is_gone());
+    assert_eq!(tree.end_after(Duration::from_millis(10), LONG).await, Ending::Terminated);
+    assert!(!lives() && tree.is_gone());
+    assert_eq!(tree.end_after(LONG, LONG).await, Ending::AlreadyGone);
+}
+
+#[tokio::test]
+async fn a_child_that_was_told_to_end_may_end_by_itself_first() {
+    let spawner = Spawner::new(Handle::current()).unwrap();
+    let reads = |script: &str| Command { stdin: crate::Stdin::Piped, ..bash(script) };
+    let mut process = spawner.spawn(reads("cat > /dev/null; exit 3")).await.unwrap();
+    drop(process.stdin.take());
+    assert_eq!(process.tree().end_after(LONG, LONG).await, Ending::AlreadyGone);
+    assert_eq!(process.wait().await.unwrap(), Exit::Code(3));
+    let deaf = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut process = spawner.spawn(reads(deaf)).await.unwrap();
+    assert_eq!(line(&mut process).await, "ready");
+    drop(process.stdin.take());
+    let short = Duration::from_millis(20);
+    assert_eq!(process.tree().end_after(short, short).await, Ending::Killed);
+}
+
+#[tokio::test]
 async fn a_tree_without_its_child_can_still_be_ended() {
     let mut process = spawn("sleep 1000 & exit 4").await;
     assert_eq!(process.wait().await.unwrap(), Exit::Code(4));

@@ -502,7 +502,7 @@ fn a_child_is_pinned_before_it_is_published() {
         description: String::new(),
         prompt: "look".to_owned(),
         access: Access { logged_mode: Some(Mode::ReadOnly), ..Access::FULL },
-        directory: "/host".into(),
+        directory: Some("/host".into()),
         nature: Nature::default(),
     };
     house.happen(Event::Delegate { run: RunId(7), delegation });

@@ -135,7 +135,7 @@ fn with_stored_child() -> (House, String) {
         description: "look".to_owned(),
         prompt: "look closely".to_owned(),
         access: Access::FULL,
-        directory: "/host".into(),
+        directory: Some("/host".into()),
         nature: Nature { continuable: true, ..Nature::default() },
     };
     house.happen(Event::Delegate { run: RunId(7), delegation });

@@ -79,6 +79,7 @@ impl Registry {
 
         let abort = source.signal();
         let call = Call {
+            has_directory: call.cwd.is_some(),
             directory: call.cwd.map_or_else(|| self.shared.directory.clone(), PathBuf::from),
             root: call.root.map(PathBuf::from),
             call_id: call.call_id,

@@ -45,6 +45,7 @@ impl Subagents for Ready {
             false => DelegationEvent::Ended {
                 stop_reason: "completed".to_owned(),
                 output: vec![Block::text(self.says)],
+                diagnostic: None,
             },
         });
         Box::new(Nothing)
@@ -134,7 +135,9 @@ async fn l72_a_child_lives_on_where_that_is_the_mode_and_nobody_waits() {
     let (told, _) = judge.error("subagent", task(json!({ "kind": "nobody" }))).await;
     assert_eq!(told, r#"invalid arguments: "kind" must be one of ["keeper","other"]"#);
     let asked = provider.asked.lock().unwrap();
-    assert!(asked.iter().all(|delegation| delegation.directory.is_absolute()), "L-69");
+    let is_placed =
+        |one: &Delegation| one.directory.as_ref().is_some_and(|path| path.is_absolute());
+    assert!(asked.iter().all(is_placed), "L-69");
 }
 
 #[tokio::test]
@@ -210,7 +213,8 @@ async fn l69_a_provider_is_asked_only_for_what_it_can() {
         let bench = bench(&provider, |options| {
             options.delegation.kinds = vec![kind("a", nature)];
         });
-        let message = format!("subagent provider \"spawn\" does not support {capability}");
+        let message =
+            format!("subagent provider \"spawn\" does not support the \"{capability}\" capability");
         let expected = coded(&message, "SubagentError/UNSUPPORTED_CAPABILITY");
         assert_eq!(bench.error("subagent", task(json!({ "kind": "a" }))).await, expected);
         assert!(provider.asked.lock().unwrap().is_empty(), "nothing is started");
@@ -237,7 +241,7 @@ fn l69_two_providers_have_two_names() {
         description: String::new(),
         prompt: String::new(),
         access: Access::FULL,
-        directory: "/".into(),
+        directory: Some("/".into()),
         nature: Nature::default(),
     };
     assert!(providers.find("acp", &delegation).is_ok());

@@ -105,6 +105,7 @@ impl Yard {
         Call {
             session: "s".into(),
             directory: self.path("work"),
+            has_directory: true,
             root: self.root.clone(),
             call_id: "call-1".to_owned(),
             access: Access { mode: self.mode, ..Access::FULL },

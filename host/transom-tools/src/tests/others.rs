@@ -69,7 +69,7 @@ fn task() -> Value {
 
 fn ended(stop_reason: &str, output: &[&str]) -> DelegationEvent {
     let output = output.iter().map(|text| Block::text(*text)).collect();
-    DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output }
+    DelegationEvent::Ended { stop_reason: stop_reason.to_owned(), output, diagnostic: None }
 }
 
 #[tokio::test]
@@ -96,6 +96,20 @@ async fn l71_a_run_comes_out_as_its_stop_reason_says() {
         (run.sink)(event);
         assert_eq!(failure(&started.outcome().await), expected);
     }
+
+    // A provider may say what went wrong; of what went well it has nothing to say here.
+    let told = |stop_reason: &str, output: Vec<Block>| DelegationEvent::Ended {
+        stop_reason: stop_reason.to_owned(),
+        output,
+        diagnostic: Some("it is gone".to_owned()),
+    };
+    let started = bench.start("subagent", &task().to_string());
+    (begun.recv().await.unwrap().sink)(told("error", vec![Block::text("half")]));
+    let expected = "subagent run failed\nit is gone\nPartial output before the run ended:\nhalf";
+    assert_eq!(failure(&started.outcome().await), plain(expected));
+    let started = bench.start("subagent", &task().to_string());
+    (begun.recv().await.unwrap().sink)(told("completed", vec![Block::text("all")]));
+    assert_eq!(text(&started.outcome().await), "all");
 
     let started = bench.start("subagent", &task().to_string());
     let run = begun.recv().await.unwrap();

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use transom_sandbox::Kind;
 
 use super::{Checked, ComponentReport, DoorReport, Upgrade, WORLD};
+use crate::agents;
 
 impl Checked {
     pub(super) fn json(&self) -> Value {
@@ -14,6 +15,7 @@ impl Checked {
             "lock": self.lock,
             "components": components,
             "doors": doors,
+            "agents": self.agents.iter().map(agents::Report::json).collect::<Vec<_>>(),
             "permissions": self.permissions.json,
             "confiner": self.permissions.report,
             "warnings": self.warnings,
@@ -27,6 +29,9 @@ impl Checked {
             report.lines(&mut lines);
         }
         for report in &self.doors {
+            report.lines(&mut lines);
+        }
+        for report in &self.agents {
             report.lines(&mut lines);
         }
         lines.extend(self.permissions.lines.iter().cloned());

@@ -107,6 +107,7 @@ fn keep_what_needs_a_restart(old: &Manifest, new: &mut Manifest) {
     new.control = old.control.clone();
     new.metrics = old.metrics.clone();
     new.tools = old.tools.clone();
+    new.agents = old.agents.clone();
     new.subagents = old.subagents.clone();
     new.hooks = old.hooks.clone();
     new.doors.retain(|name, _| old.doors.contains_key(name));
@@ -123,7 +124,8 @@ fn keep_what_needs_a_restart(old: &Manifest, new: &mut Manifest) {
         changed.answers = door.answers;
     }
     for (name, component) in &old.components {
-        let used = new.doors.values().any(|door| door.component == *name);
+        let used = new.doors.values().any(|door| door.component == *name)
+            || new.agents.values().any(|agent| agent.component == *name);
         if used && !new.components.contains_key(name) && transom_doors::find(name).is_err() {
             new.components.insert(name.clone(), component.clone());
         }

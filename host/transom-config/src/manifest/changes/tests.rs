@@ -30,6 +30,16 @@ fn every_key_of_a_manifest_has_its_reach() {
 fn a_change_of_any_key_is_told_with_its_effect() {
     let swap = |component: &str| Effect::Swap(component.to_owned());
     let cases = [
+        ("agent.coder.component=notes", Effect::Restart),
+        ("agent.coder.command=['x']", Effect::Restart),
+        ("agent.coder.cwd=/x", Effect::Restart),
+        ("agent.coder.permission=reject", Effect::Restart),
+        ("agent.coder.env.LANG=x", Effect::Restart),
+        ("agent.coder.keep-environment=[]", Effect::Restart),
+        ("agent.coder.without-environment=[]", Effect::Restart),
+        ("agent.coder.start-ms=5", Effect::Restart),
+        ("agent.coder.dispose-eof-grace-ms=5", Effect::Restart),
+        ("agent.coder.dispose-grace-ms=5", Effect::Restart),
         ("component.sdk.source=/x.wasm", swap("sdk")),
         ("component.sdk.policy=/x.toml", swap("sdk")),
         ("component.sdk.swap=drain", Effect::Live),
@@ -87,6 +97,7 @@ fn a_change_of_any_key_is_told_with_its_effect() {
         ("store.path=/x.db", Effect::Restart),
         ("store.durability=process", Effect::Restart),
         ("subagents.judge.description=x", Effect::Restart),
+        ("subagents.coder.agent=other", Effect::Restart),
         ("subagents.scout.persona=x", Effect::Restart),
         ("subagents.judge.persona-file=/x.md", Effect::Restart),
         ("subagents.judge.tools=['read']", Effect::Restart),
@@ -113,7 +124,7 @@ fn a_change_of_any_key_is_told_with_its_effect() {
         assert_eq!(change.effect, effect, "{set}: {change:?}");
         assert_ne!(change.old, change.new, "{set}");
         told.push(match change.path.split('.').collect::<Vec<_>>().as_slice() {
-            [kind @ ("door" | "component" | "subagents"), _, rest @ ..] => {
+            [kind @ ("agent" | "door" | "component" | "subagents"), _, rest @ ..] => {
                 format!("{kind}.*.{}", rest.join("."))
             }
             path => path.join("."),

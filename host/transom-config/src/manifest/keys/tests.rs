@@ -9,7 +9,7 @@ use crate::manifest::{Manifest, Overrides};
 
 const SMALL: &[u8] =
     b"[component.x]\nsource = 'x.wasm'\n[door.x]\ncomponent = 'x'\ncarrier = 'stdio'\n\
-    [subagents.x]\ndescription = 'x'\n[[permissions.rule]]\ntool = 'x'\ndecision = 'ask'\n";
+    [agent.x]\ncommand = ['x']\n[subagents.x]\ndescription = 'x'\n[[permissions.rule]]\ntool = 'x'\ndecision = 'ask'\n";
 
 fn with(sets: &[String]) -> Result<Manifest, crate::ConfigErrors> {
     let sets = sets.iter().map(String::as_str);
@@ -98,6 +98,7 @@ fn what_is_required_is_missed() {
     for (table, without) in [
         (super::COMPONENT, "[component.x]\n[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n"),
         (super::SUBAGENT, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[subagents.x]\n"),
+        (super::AGENT, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[agent.x]\n"),
         (super::DOOR, "[door.x]\n"),
         (super::HOOK, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[hook]]\n"),
         (super::RULE, "[door.sdk]\ncomponent = 'sdk'\ncarrier = 'stdio'\n[[permissions.rule]]\n"),

@@ -94,7 +94,7 @@ fn p23_a_child_is_born_no_wider_than_its_parent_is_by_then() {
         description: "look".to_owned(),
         prompt: "look closely".to_owned(),
         access: Access::FULL,
-        directory: "/host".into(),
+        directory: Some("/host".into()),
         nature: Nature { continuable: true, ..Nature::default() },
     };
     house.held = Some(VecDeque::new());

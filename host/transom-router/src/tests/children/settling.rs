@@ -200,7 +200,8 @@ fn l66_a_run_is_over_once_the_children_that_it_keeps_have_come_to_rest() {
     for _ in 0..3 {
         house.commit();
     }
-    let Some((_, DelegationEvent::Ended { stop_reason, output })) = house.delegated.pop() else {
+    let Some((_, DelegationEvent::Ended { stop_reason, output, .. })) = house.delegated.pop()
+    else {
         panic!("the run is not over")
     };
     assert_eq!((&*stop_reason, output), ("completed", vec![Block::text("it was found")]));

@@ -1,0 +1,54 @@
+//! Whatever ends the host, or the session that has delegated, ends its agents (A-160, decision 33).
+
+use crate::support::{
+    agents::{Parent, Traces, agent},
+    wire::{Signal, Wire as _},
+};
+
+/// Ten minutes: whoever waited for these would not pass.
+const LONG: &str = "dispose-eof-grace-ms = 600000\ndispose-grace-ms = 600000";
+
+/// A host with an agent at work that heeds nothing.
+fn at_work() -> (Parent, Traces) {
+    let mut parent = Parent::start(&[agent("ignore-everything", LONG)], "");
+    parent.delegate("ignore-everything");
+    let traces = parent.traces("ignore-everything");
+    traces.wait("said");
+    assert_eq!(traces.living().len(), 1);
+    (parent, traces)
+}
+
+#[test]
+fn a160_a_signal_to_the_host_ends_live_agents() {
+    let (mut parent, traces) = at_work();
+    parent.peer.wire.signal(Signal::Terminate);
+    while parent.peer.frame().is_some() {}
+    assert_eq!(parent.peer.wire.exit(), 0, "{}", parent.peer.wire.diagnostics());
+    assert_eq!(traces.living(), Vec::<u32>::new());
+}
+
+#[test]
+fn the_end_of_input_ends_live_agents() {
+    let (mut parent, traces) = at_work();
+    parent.peer.wire.close_input();
+    while parent.peer.frame().is_some() {}
+    assert_eq!(parent.peer.wire.exit(), 0, "{}", parent.peer.wire.diagnostics());
+    assert_eq!(traces.living(), Vec::<u32>::new());
+}
+
+#[test]
+fn an_agent_does_not_outlive_a_host_that_is_killed() {
+    let (mut parent, traces) = at_work();
+    parent.peer.wire.kill();
+    traces.gone();
+}
+
+#[test]
+fn a_session_that_is_closed_takes_its_agent_with_it() {
+    let (mut parent, traces) = at_work();
+    parent.peer.call("session/close", "ignore-everything", serde_json::json!({}));
+    traces.gone();
+    parent.peer.wire.close_input();
+    while parent.peer.frame().is_some() {}
+    assert_eq!(parent.peer.wire.exit(), 0);
+}

@@ -112,7 +112,7 @@ where
             return refused("the door could not open a connection");
         }
     };
-    let attached = host.attach(door.facts(&serving.policy));
+    let attached = host.attach(door.facts(&serving.policy, peer));
     Span::current().record("connection", attached.id.0).record("version", serving.number);
     let seat = door.slot.seat(attached.id, &peer.peer, &standing);
     let mut driver = Driver {

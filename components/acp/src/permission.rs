@@ -36,8 +36,14 @@ pub(crate) fn approval(body: &str) -> Option<Approval<'_>> {
     })
 }
 
-/// `session/request_permission` (A-59), with a title and what else lets a person decide (A-65).
-pub(crate) fn request_permission(id: u64, session: &str, approval: &Approval<'_>) -> String {
+/// `session/request_permission` (A-59), with a title and what else lets a person decide (A-65). A call that was announced
+/// has its status already (A-122).
+pub(crate) fn request_permission(
+    id: u64,
+    session: &str,
+    approval: &Approval<'_>,
+    announced: bool,
+) -> String {
     let mut unit = format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/request_permission\",\"params\":{{\"sessionId\":"
     );
@@ -51,7 +57,9 @@ pub(crate) fn request_permission(id: u64, session: &str, approval: &Approval<'_>
         unit.push_str(tool_kind(tool));
         unit.push('"');
     }
-    unit.push_str(",\"status\":\"pending\"");
+    if !announced {
+        unit.push_str(",\"status\":\"pending\"");
+    }
     if let Some(arguments) = &approval.arguments {
         unit.push_str(",\"rawInput\":");
         push_raw_input(&mut unit, arguments);
@@ -71,7 +79,7 @@ pub(crate) fn request_permission(id: u64, session: &str, approval: &Approval<'_>
 
 /// What a model wrote as arguments: as JSON where it is, else as the text that it is. A line ends at a line feed, so
 /// JSON that has any is a text too.
-fn push_raw_input(out: &mut String, arguments: &str) {
+pub(crate) fn push_raw_input(out: &mut String, arguments: &str) {
     let mut reader = Reader::new(arguments);
     let is_json = reader.value().is_some() && reader.at_end();
     if is_json && !reader.met_unpaired() && !arguments.contains(['\n', '\r']) {
@@ -82,13 +90,14 @@ fn push_raw_input(out: &mut String, arguments: &str) {
 }
 
 /// The protocol's word for what a tool does (A-122, A-177).
-fn tool_kind(tool: &str) -> &'static str {
+pub(crate) fn tool_kind(tool: &str) -> &'static str {
     match tool {
-        "bash" => "execute",
+        "bash" | "job_output" | "job_list" | "job_kill" => "execute",
         "read" | "read_image" => "read",
-        "edit" | "write" => "edit",
+        "edit" | "write" | "str_replace_editor" => "edit",
         "glob" | "grep" => "search",
         "web_fetch" | "web_search" => "fetch",
+        "todo_write" => "think",
         _ => "other",
     }
 }

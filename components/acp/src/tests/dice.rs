@@ -47,7 +47,7 @@ impl Table {
 
     fn input(&mut self, options: &str, input: Input) {
         let state = self.moved.suspend();
-        self.moved = Conversation::resume(with_options(options), 1, &state).expect("its own state");
+        self.moved = Conversation::resume(with_options(options), 2, &state).expect("its own state");
         let [mut one, mut other] = [Outputs::default(), Outputs::default()];
         self.straight.handle(&mut one, 0, input.clone()).expect("no fault");
         self.moved.handle(&mut other, 0, input).expect("no fault");

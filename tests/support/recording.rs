@@ -274,7 +274,12 @@ impl Bindings {
                     self.place(&format!("{path}/{index}"), expected, found)
                 })
             }
-            (Value::String(text), found) if text.starts_with("{{") => {
+            (Value::String(text), Value::String(found)) if text.contains("{{jobId}}") => {
+                let (before, behind) = text.split_once("{{jobId}}").unwrap_or_default();
+                let named = found.strip_prefix(before).and_then(|id| id.strip_suffix(behind));
+                if named.is_some_and(|id| !id.is_empty()) { Ok(()) } else { differs() }
+            }
+            (Value::String(text), found) if text.starts_with("{{") && text != "{{cwd}}" => {
                 match (text.as_str(), found) {
                     ("{{any}}", _) | ("{{number}}" | "{{usedTokens}}", Value::Number(_)) => Ok(()),
                     ("{{configOptions}}", Value::Array(_)) => Ok(()),

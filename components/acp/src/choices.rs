@@ -220,7 +220,8 @@ fn read_group(group: &str) -> Option<Group> {
 fn read_model(model: &str) -> Option<Model> {
     let [id, name, description, reasoning] =
         members(model, ["id", "name", "description", "reasoning"])?;
-    let reasoning = reasoning.and_then(|reasoning| members(reasoning, ["efforts", "defaultEffort"]));
+    let reasoning =
+        reasoning.and_then(|reasoning| members(reasoning, ["efforts", "defaultEffort"]));
     let [efforts, default] = reasoning.unwrap_or_default();
     let mut read = Vec::new();
     each(efforts, |effort| read.extend(read_effort(effort)));

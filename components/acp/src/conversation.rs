@@ -6,16 +6,14 @@
 
 use transom_guest::{
     Ending, Farewell, Fault, FaultKind, Frame, FrameKind, Input, Machine, Manifest, Millis,
-    Outputs, Setup,
-    jsonrpc::text,
+    Outputs, Setup, jsonrpc::text,
 };
 
 use crate::{
     message::{Incoming, Notification, Request, Response, classify},
     openings::refuse_opening,
     options::{Options, Surface},
-    params,
-    permission,
+    params, permission,
     state::{Memory, Pending, STATE_FORMATS, Subscription},
     translate::{self, Event, ID_BYTES_MAX, Refusal},
 };
@@ -71,7 +69,8 @@ impl Machine for Conversation {
 
     fn resume(setup: Setup, format: u32, state: &[u8]) -> Result<Conversation, Fault> {
         if !STATE_FORMATS.contains(&format) {
-            let detail = format!("state of format {format} cannot be resumed, only {STATE_FORMATS:?}");
+            let detail =
+                format!("state of format {format} cannot be resumed, only {STATE_FORMATS:?}");
             return Err(Fault::new(FaultKind::Unsupported, detail));
         }
         let memory = Memory::unpack(format, state)?;

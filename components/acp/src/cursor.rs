@@ -86,7 +86,8 @@ mod tests {
         }
         assert_eq!(cursor(1, "s"), "WzEsInMiXQ");
         // Empty, no base64, no JSON, spaces, another shape, a number of another form.
-        for wrong in ["", "!!", "AAAA", "WzEsICJzIl0", "WzEsInMiLDJd", "WzEuMCwicyJd", "WyJzIiwxXQ"] {
+        for wrong in ["", "!!", "AAAA", "WzEsICJzIl0", "WzEsInMiLDJd", "WzEuMCwicyJd", "WyJzIiwxXQ"]
+        {
             assert_eq!(place(wrong), None, "{wrong}");
         }
     }

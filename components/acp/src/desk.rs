@@ -62,9 +62,14 @@ pub(crate) enum Image {
 /// What has to wait for the event in front of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Held {
-    Notice { name: Box<str>, body: Box<str> },
+    Notice {
+        name: Box<str>,
+        body: Box<str>,
+    },
     /// All rest: see `Pending::Settle`.
-    Settle { prompt: Option<u64> },
+    Settle {
+        prompt: Option<u64>,
+    },
 }
 
 impl Held {

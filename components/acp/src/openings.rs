@@ -19,7 +19,11 @@ use crate::{
 
 impl Conversation {
     /// The checks of, in their order.
-    pub(crate) fn new_session(&mut self, out: &mut Outputs, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(crate) fn new_session(
+        &mut self,
+        out: &mut Outputs,
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
         let surface = self.memory.surface;
         let wanted = params::new_session(request.params, surface)
             .map_err(|issues| Refusal::schema(&issues))?;
@@ -151,7 +155,8 @@ impl Conversation {
                         out.unit(translate::result(&request, &translate::session(id)));
                     }
                     Surface::Standard => {
-                        session.desk = Some(Box::new(self.lay_out(out, request, resumes, id, body)));
+                        session.desk =
+                            Some(Box::new(self.lay_out(out, request, resumes, id, body)));
                     }
                 }
                 self.memory.sessions.insert(id.into(), session);
@@ -197,7 +202,9 @@ impl Conversation {
         answer: Result<&str, &str>,
     ) {
         let desk = self.memory.sessions.get_mut(id).and_then(|session| session.desk.as_mut());
-        let Some(Opening { route, .. }) = desk.and_then(|desk| desk.opening.as_ref()) else { return };
+        let Some(Opening { route, .. }) = desk.and_then(|desk| desk.opening.as_ref()) else {
+            return;
+        };
         match answer {
             Ok(catalogue) => {
                 let body = route.to_string();

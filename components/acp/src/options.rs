@@ -116,7 +116,9 @@ impl Options {
             "sessionListPageSize" => {
                 let size = value.parse().ok().filter(|size| (1..=PAGE_SIZE_MAX).contains(size));
                 self.page_size = size.ok_or_else(|| {
-                    format!("option {name} is {value}; it must be a number from 1 to {PAGE_SIZE_MAX}")
+                    format!(
+                        "option {name} is {value}; it must be a number from 1 to {PAGE_SIZE_MAX}"
+                    )
                 })?;
             }
             "surface" => {

@@ -175,10 +175,7 @@ pub(crate) struct Workspace<'a> {
 }
 
 /// `session/new`. A list of servers is required; on the standard surface it may be `null`.
-pub(crate) fn new_session(
-    params: Option<&str>,
-    surface: Surface,
-) -> Result<Workspace<'_>, Issues> {
+pub(crate) fn new_session(params: Option<&str>, surface: Surface) -> Result<Workspace<'_>, Issues> {
     workspace(params, surface, false)
 }
 
@@ -274,7 +271,8 @@ fn server(issues: &mut Issues, path: &[&str], entry: &str) {
 /// its own, and with its pairs looked into.
 fn any_server(issues: &mut Issues, path: &[&str], entry: &str) {
     let names = ["type", "name", "headers", "args", "env"];
-    let [transport, name, headers, arguments, environment] = members(entry, names).unwrap_or_default();
+    let [transport, name, headers, arguments, environment] =
+        members(entry, names).unwrap_or_default();
     let [list, index] = [path.first(), path.get(1)].map(|step| step.copied().unwrap_or_default());
     let mut entries = |field, value: Option<&str>, wanted: &[&str]| {
         let mut at = 0_usize;

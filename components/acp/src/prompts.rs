@@ -21,7 +21,11 @@ pub(crate) const PERMISSIONS_MAX: usize = 1024;
 
 impl Conversation {
     /// The checks of A-41, in their order.
-    pub(crate) fn prompt(&mut self, out: &mut Outputs, request: &Request<'_>) -> Result<(), Refusal> {
+    pub(crate) fn prompt(
+        &mut self,
+        out: &mut Outputs,
+        request: &Request<'_>,
+    ) -> Result<(), Refusal> {
         let prompt = params::prompt(request.params).map_err(|issues| Refusal::schema(&issues))?;
         let number = self.memory.asked + 1;
         let takes_images = self.options.images;
@@ -131,7 +135,12 @@ impl Conversation {
         }
     }
 
-    pub(crate) fn answer(&mut self, out: &mut Outputs, permission: &Permission, decision: Decision) {
+    pub(crate) fn answer(
+        &mut self,
+        out: &mut Outputs,
+        permission: &Permission,
+        decision: Decision,
+    ) {
         let (name, body) = permission::answer(decision, permission);
         self.ask(out, name, None, body, None);
     }
@@ -176,8 +185,8 @@ impl Conversation {
     /// Asks that are not about one call of a tool, or not of a session of this connection, have nobody here to answer
     /// them.
     pub(crate) fn ask_opened(&mut self, out: &mut Outputs, id: &str, body: &str) {
-        let known = self.memory.known(id).is_some()
-            && self.memory.permissions.len() < PERMISSIONS_MAX;
+        let known =
+            self.memory.known(id).is_some() && self.memory.permissions.len() < PERMISSIONS_MAX;
         match permission::approval(body).filter(|_| known) {
             Some(approval) => {
                 let number = self.memory.requested;
@@ -211,7 +220,13 @@ impl Conversation {
     }
 
     /// The host has taken a prompt, or refused it. A refused one leaves its place free.
-    pub(crate) fn queued(&mut self, out: &mut Outputs, id: &str, number: u64, answer: Result<&str, &str>) {
+    pub(crate) fn queued(
+        &mut self,
+        out: &mut Outputs,
+        id: &str,
+        number: u64,
+        answer: Result<&str, &str>,
+    ) {
         let Some(session) = self.memory.sessions.get_mut(id) else { return };
         // It may have been settled meanwhile, and another may be in its place.
         let Some(slot) = session.slot.as_mut().filter(|slot| slot.number == number) else { return };
@@ -247,7 +262,13 @@ impl Conversation {
     }
 
     /// Whether the agent stays at rest over a message that waits. If it does, no turn will ever claim it (decision 7).
-    pub(crate) fn rests(&mut self, out: &mut Outputs, id: &str, prompt: u64, answer: Result<&str, &str>) {
+    pub(crate) fn rests(
+        &mut self,
+        out: &mut Outputs,
+        id: &str,
+        prompt: u64,
+        answer: Result<&str, &str>,
+    ) {
         let slot = self.memory.sessions.get(id).and_then(|session| session.slot.as_ref());
         let Some(slot) = slot.filter(|slot| slot.number == prompt) else { return };
         let running = answer.is_ok_and(translate::is_running);

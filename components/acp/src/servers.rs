@@ -45,7 +45,9 @@ pub(crate) fn check(list: Option<&str>) -> Result<(), Refusal> {
     match at {
         0 => Ok(()),
         // Never passed over: a client must not believe that a server is there.
-        _ => Err(Refusal::params("mcpServers is not supported: this host bridges no MCP servers into ACP sessions yet")),
+        _ => Err(Refusal::params(
+            "mcpServers is not supported: this host bridges no MCP servers into ACP sessions yet",
+        )),
     }
 }
 

@@ -213,7 +213,9 @@ impl Slot {
             return Outcome::Undelivered(why.clone());
         }
         match &self.stage {
-            Stage::Claimed { ending: Some(Ending::Failed(why)), .. } => Outcome::Failed(why.clone()),
+            Stage::Claimed { ending: Some(Ending::Failed(why)), .. } => {
+                Outcome::Failed(why.clone())
+            }
             Stage::Claimed { ending: Some(Ending::Stopped(stop)), .. } => Outcome::Stopped(*stop),
             Stage::Claimed { ending: None, .. } => Outcome::Stopped(Stop::Cancelled),
             Stage::Asked { .. } | Stage::Queued { .. } => self.unclaimed(),

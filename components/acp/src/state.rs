@@ -383,10 +383,7 @@ fn read_pending(reader: &mut Unpacker<'_>, first: bool) -> Option<Pending> {
             prompt: reader.option(Unpacker::number)?,
         },
         9 => Pending::Close { session: reader.text()?.into() },
-        10 => Pending::Image {
-            session: reader.text()?.into(),
-            attachment: reader.text()?.into(),
-        },
+        10 => Pending::Image { session: reader.text()?.into(), attachment: reader.text()?.into() },
         _ => return None,
     })
 }
@@ -427,10 +424,7 @@ fn read_fact(reader: &mut Unpacker<'_>) -> Option<Fact> {
     Some(match reader.number()? {
         0 => Fact::Claimed { turn: reader.number()?, messages: messages(reader)? },
         1 => Fact::Failed { message: reader.text()?.to_owned(), messages: messages(reader)? },
-        2 => Fact::Ended {
-            turn: reader.number()?,
-            ending: read_ending(reader)?,
-        },
+        2 => Fact::Ended { turn: reader.number()?, ending: read_ending(reader)? },
         3 => Fact::Rested,
         4 => Fact::Began { turn: reader.number()? },
         _ => return None,

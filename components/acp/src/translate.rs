@@ -10,9 +10,9 @@ use transom_guest::{
 };
 
 use crate::{
-    message::Bad,
     choices::Selection,
     cursor,
+    message::Bad,
     options::{Options, Surface},
     params::Issues,
     slot::{Ending, Fact, Outcome, Stop},
@@ -184,8 +184,7 @@ pub(crate) fn outcome(id: &RequestId, outcome: &Outcome) -> String {
         Outcome::Stopped(Stop::Cancelled) => result(id, "{\"stopReason\":\"cancelled\"}"),
         Outcome::Stopped(Stop::MaxTokens) => result(id, "{\"stopReason\":\"max_tokens\"}"),
         Outcome::Undelivered(why) => {
-            let message =
-                concat(&["Internal error: assistant output delivery failed: ", why]);
+            let message = concat(&["Internal error: assistant output delivery failed: ", why]);
             error(id, &Refusal::new(INTERNAL_ERROR, message))
         }
         Outcome::Failed(why) => {
@@ -261,7 +260,8 @@ pub(crate) fn image_refusal(
 ) -> Refusal {
     let details = members(failure, ["details"]).and_then(|[details]| details);
     let reason = details.and_then(|details| text_of(details, "reason"));
-    if let (Some("MODEL_DOES_NOT_SUPPORT_IMAGES"), Some(Selection { model, .. })) = (reason.as_deref(), selection)
+    if let (Some("MODEL_DOES_NOT_SUPPORT_IMAGES"), Some(Selection { model, .. })) =
+        (reason.as_deref(), selection)
     {
         return Refusal::params(format!("model \"{model}\" does not declare image input"));
     }
@@ -282,9 +282,8 @@ pub(crate) fn session(id: &str) -> String {
 
 /// Body of `session/list`: what nobody has open and nobody has delegated, newest first (A-117).
 pub(crate) fn list(limit: u64, cwd: Option<&str>, behind: Option<(u64, String)>) -> String {
-    let mut body = format!(
-        r#"{{"live":false,"stored":true,"roots":true,"order":"created","limit":{limit}"#
-    );
+    let mut body =
+        format!(r#"{{"live":false,"stored":true,"roots":true,"order":"created","limit":{limit}"#);
     if let Some(cwd) = cwd {
         body.push_str(",\"cwd\":");
         push_text(&mut body, cwd);
@@ -304,7 +303,8 @@ pub(crate) fn sessions(reply: &str) -> String {
     let (mut first, mut last) = (true, None);
     Reader::new(rows.unwrap_or_default()).array(|reader| {
         let names = ["sessionId", "cwd", "title", "updatedAt", "createdAt"];
-        let [id, cwd, title, updated, created] = members(reader.value()?, names).unwrap_or_default();
+        let [id, cwd, title, updated, created] =
+            members(reader.value()?, names).unwrap_or_default();
         last = id.zip(number(created));
         let (Some(id), Some(path)) = (id, string(cwd)) else { return Some(()) };
         if !path.starts_with('/') {

@@ -37,13 +37,13 @@ use crate::{
     system_prompt::PromptSection,
 };
 
-use self::{routes::Routes, turn::Turn};
 pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
     permissions::{Cap, Permissions},
     queue::QueueAction,
 };
+use self::{routes::Routes, turn::Turn};
 
 /// What all agents of a host have in common.
 #[derive(Debug, Clone)]

@@ -125,7 +125,9 @@ impl Router {
         let told: Vec<_> = self
             .peers
             .iter()
-            .filter(|(_, peer)| !peer.closing && peer.subscriptions.iter().any(|to| watch(&to.topics)))
+            .filter(|(_, peer)| {
+                !peer.closing && peer.subscriptions.iter().any(|to| watch(&to.topics))
+            })
             .map(|(connection, _)| *connection)
             .collect();
         for connection in told {

@@ -497,11 +497,9 @@ impl Router {
             PromptMode::Steer => Delivery::Steer,
         };
         let source = Source::User { rpc_id, client_time_zone };
-        let result = self.with_agent(out, now, id, |agent, effects| {
-            match route {
-                Some(route) => agent.prompt_on(effects, now, content, source, delivery, route),
-                None => agent.prompt(effects, now, content, source, delivery),
-            }
+        let result = self.with_agent(out, now, id, |agent, effects| match route {
+            Some(route) => agent.prompt_on(effects, now, content, source, delivery, route),
+            None => agent.prompt(effects, now, content, source, delivery),
         });
         match result {
             Some(Ok(message)) => {

@@ -71,20 +71,22 @@ pub(super) fn published(request: &Recorded) -> Reply {
         ("TOOL", None) => {
             called(&[], &[bash("call_tool_1", "printf tool-output", "print", none())])
         }
-        ("TEXTTOOL", None) => called(
-            &["let me check"],
-            &[bash("call_texttool_1", "printf ok", "print", none())],
-        ),
+        ("TEXTTOOL", None) => {
+            called(&["let me check"], &[bash("call_texttool_1", "printf ok", "print", none())])
+        }
         ("PERM", None) => {
             called(&[], &[wide("call_perm_1", "printf escalated", "the user asked for it")])
         }
         ("PERM2", None) => {
-            let calls =
-                [wide("call_perm_a", "printf one", "first"), wide("call_perm_b", "printf two", "second")];
+            let calls = [
+                wide("call_perm_a", "printf one", "first"),
+                wide("call_perm_b", "printf two", "second"),
+            ];
             called(&[], &calls)
         }
         ("SLOWTOOL", _) => {
-            called(&[], &[bash("call_slow_1", "sleep 30; printf late", "sleep", none())])
+            let command = "echo > begun; sleep 30; printf late";
+            called(&[], &[bash("call_slow_1", command, "sleep", none())])
         }
         ("MODEL", _) => {
             let body = &request.body;
@@ -94,6 +96,14 @@ pub(super) fn published(request: &Recorded) -> Reply {
             said(&[&format!("model={model} effort={effort} thinking={thinking}")], "stop")
         }
         _ => reply(request),
+    }
+}
+
+/// The same, where the client takes its first prompt back before the answer begins.
+pub(super) fn unheard(request: &Recorded) -> Reply {
+    match Scene::read(&request.body).words.as_str() {
+        "[[PLAIN]] x" => Reply::pieces(vec![Piece::Silence]),
+        _ => published(request),
     }
 }
 

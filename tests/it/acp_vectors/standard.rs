@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use transom_frame::SessionId;
 use transom_harness::ports::Page;
 
-use crate::support::wire::PATIENCE;
+use crate::support::{recording::Step, wire::PATIENCE};
 
 recordings! {
     pub_bom_prompt = "pub-bom-prompt.jsonl",
@@ -67,8 +67,14 @@ recordings! {
 
 /// Recordings that are not played, and why.
 pub(super) const LEFT_OUT: [(&str, &str); 2] = [
-    ("pub-ext-image-prompt.jsonl", "its model takes images, and the provider of the others none: `acp_standard` tells it"),
-    ("pub-ext-mcp-stdio.jsonl", "it needs MCP servers, which this host cannot bridge: `acp_standard` tells what is refused"),
+    (
+        "pub-ext-image-prompt.jsonl",
+        "its model takes images, and the provider of the others none: `acp_standard` tells it",
+    ),
+    (
+        "pub-ext-mcp-stdio.jsonl",
+        "it needs MCP servers, which this host cannot bridge: `acp_standard` tells what is refused",
+    ),
 ];
 
 /// Options of the door.
@@ -81,7 +87,33 @@ pub(super) fn options(file: &str) -> Value {
 
 /// Whether what the client says ends a turn, of which the text until then is shown.
 pub(super) fn stops(said: &str) -> bool {
-    ["session/cancel", "$/cancel_request", "session/close"].iter().any(|method| said.contains(method))
+    ["session/cancel", "$/cancel_request", "session/close"]
+        .iter()
+        .any(|method| said.contains(method))
+}
+
+/// What the client says back to back goes out in one write, so that nothing comes between; only what stops a turn is said
+/// some time later.
+pub(super) fn at_once(steps: Vec<Step>) -> Vec<Step> {
+    let mut joined: Vec<Step> = Vec::new();
+    for step in steps {
+        match (joined.last_mut(), step) {
+            (Some(Step::Write(before)), Step::Write(said)) if !stops(&said) => {
+                before.push_str(&said);
+            }
+            (_, step) => joined.push(step),
+        }
+    }
+    joined
+}
+
+/// Waits until a command has made this file.
+pub(super) fn await_file(path: &Path) {
+    let end = Instant::now() + PATIENCE;
+    while !path.exists() {
+        assert!(Instant::now() < end, "there is no {path:?}");
+        thread::yield_now();
+    }
 }
 
 /// Waits until the log has the beginnings of so many answers that were left hanging: what was said before was said

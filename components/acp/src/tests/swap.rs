@@ -114,7 +114,12 @@ fn desk() -> Desk {
         }),
         window: Some(9),
         closing: vec![request("1"), request("\"2\"")],
-        tail: Some(Tail { event: "{}".into(), missing: 1, images: images.into(), held: held.into() }),
+        tail: Some(Tail {
+            event: "{}".into(),
+            missing: 1,
+            images: images.into(),
+            held: held.into(),
+        }),
     }
 }
 
@@ -136,7 +141,8 @@ fn everything_survives_packing() {
 fn a_damaged_state_is_refused_and_never_believed() {
     let state = everything(Subscription::Made).pack();
     for length in 0..state.len() {
-        let refused = Memory::unpack(STATE_FORMAT, &state[..length]).expect_err("a state that was cut off");
+        let refused =
+            Memory::unpack(STATE_FORMAT, &state[..length]).expect_err("a state that was cut off");
         let words = "state of format 2 is damaged at byte ";
         assert!(refused.detail.starts_with(words), "{}", refused.detail);
     }
@@ -182,9 +188,11 @@ fn the_manifest_names_what_is_spoken_and_asked() {
 /// What the first format was written as, for a session with a prompt in flight whose turn has ended.
 const FIRST: &[u8] = &[
     // Not closed, no images, subscribed; one session `s`, not removed.
-    0, 0, 2, 1, 1, b's', 0, // Its prompt: request 7, frame 3, claimed as `m` by turn 1, which has ended well.
+    0, 0, 2, 1, 1, b's',
+    0, // Its prompt: request 7, frame 3, claimed as `m` by turn 1, which has ended well.
     1, 1, b'7', 3, 2, 1, b'm', 1, 1, 0, // Turn 1 had a prompt.
-    1, 1, // A session on its way for request 8; nobody is asked; four frames, no permission request.
+    1,
+    1, // A session on its way for request 8; nobody is asked; four frames, no permission request.
     1, 4, 1, 1, 1, b'8', 0, 4, 0,
 ];
 

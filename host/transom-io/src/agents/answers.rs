@@ -113,7 +113,9 @@ fn place(path: &str) -> PathBuf {
             match part {
                 Component::CurDir => {}
                 Component::ParentDir => _ = plain.pop(),
-                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => plain.push(part),
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                    plain.push(part)
+                }
             }
         }
         plain

@@ -55,7 +55,10 @@ fn sessions_are_listed_newest_first_in_pages() {
             body["items"].as_array().unwrap().iter().map(|row| row["sessionId"].clone()).collect();
         (ids, body["cursor"].clone())
     };
-    assert_eq!(page(&mut house, json!({ "limit": 2 })), (vec![json!("b"), json!("c")], json!("2:c")));
+    assert_eq!(
+        page(&mut house, json!({ "limit": 2 })),
+        (vec![json!("b"), json!("c")], json!("2:c"))
+    );
     assert_eq!(page(&mut house, json!({ "cursor": "2:c" })), (vec![json!("a")], Value::Null));
     assert_eq!(page(&mut house, json!({ "stored": false })), (vec![], Value::Null));
     let by_birth = json!({ "order": "created", "limit": 2 });
@@ -141,11 +144,15 @@ fn a_session_is_gone_on_with_where_it_works_and_as_a_root() {
         house.ask(1, "session/open", Some(id), body);
         house.lines.last().unwrap().clone()
     };
-    let text = "1 failure session/open not-resumable: session \"child\" is the child of another session";
+    let text =
+        "1 failure session/open not-resumable: session \"child\" is the child of another session";
     assert_eq!(open("child", "/w"), text);
     let text = "1 failure session/open session-conflict: session \"main\" works in /w, not in /v";
     assert_eq!(open("main", "/v"), text);
-    assert!(open("main", "/link").starts_with("1 failure session/open not-resumable: "), "it is read");
+    assert!(
+        open("main", "/link").starts_with("1 failure session/open not-resumable: "),
+        "it is read"
+    );
 }
 
 #[test]
@@ -184,7 +191,11 @@ fn a_prompt_brings_its_route_along() {
     let wanted = json!({ "provider": "p", "model": "other", "reasoningEffort": "max" });
     house.ask(1, "session/prompt", Some("main"), json!({ "content": content, "route": wanted }));
     house.commit();
-    assert_eq!(route(&mut house).model.as_deref(), Some("m"), "the turn under way goes on as it is");
+    assert_eq!(
+        route(&mut house).model.as_deref(),
+        Some("m"),
+        "the turn under way goes on as it is"
+    );
     house.answer("done");
     house.commit();
     let after = route(&mut house);

@@ -13,6 +13,7 @@
 mod support;
 
 mod acp_rows;
+mod acp_standard;
 mod acp_vectors;
 mod cli;
 mod conformance;

@@ -12,7 +12,7 @@ use crate::{
     Answer, AskId, Claimed, Effect, RunId,
     directory::Look,
     forks::Forking,
-    images::Intake,
+    images::{Images, Intake},
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
     request::{List, Want},
@@ -100,7 +100,9 @@ impl Router {
                 self.fork_looked_at(out, forking, *born, found);
             }
             (Pending::Check(asked), Answer::Served(served)) => match served {
-                Ok(served) => {
+                Ok(mut served) => {
+                    // Without a store for them no prompt may have any.
+                    served.images &= self.host.images != Images::Refused;
                     self.give(
                         out,
                         asked.connection,

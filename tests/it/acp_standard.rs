@@ -59,7 +59,7 @@ fn sessions_are_listed_and_gone_on_with_in_the_next_life_of_the_program() {
     }
     assert_eq!(listed(&mut client, json!({})), Vec::<String>::new(), "what is live is not listed");
     assert_eq!(client.call(1, "session/close", json!({"sessionId": first}))["result"], json!({}));
-    assert_eq!(listed(&mut client, json!({})), [first.clone()]);
+    assert_eq!(listed(&mut client, json!({})), std::slice::from_ref(&first));
     assert_eq!(client.end(), (vec![], 0));
 
     // Another life, which ends without a word.
@@ -86,7 +86,7 @@ fn sessions_are_listed_and_gone_on_with_in_the_next_life_of_the_program() {
     let again = client.call(5, "session/resume", resume(&first, &cwd));
     let active = format!("-32602 Invalid params: session is already active: {first}");
     assert_eq!(error(&again), active);
-    assert_eq!(listed(&mut client, json!({})), [second.clone()]);
+    assert_eq!(listed(&mut client, json!({})), std::slice::from_ref(&second));
     let (updates, answer) = client.turn(&first, "[[TEXTTOOL]]");
     assert_eq!(stop(&answer), "end_turn");
     // Only what is new is shown.

@@ -268,7 +268,7 @@ impl Conversation {
                 self.opened(out, request, resumes, frame.session.as_deref(), body);
             }
             (Some(Pending::Open { request: Some(request), resumes }), Err(failure)) => {
-                refuse_opening(out, &request, resumes.as_ref(), failure);
+                refuse_opening(out, &request, resumes.as_deref(), failure);
             }
             (Some(Pending::Open { request: None, .. }), Err(_)) => {}
             (Some(Pending::Prompt { session }), answer) => {

@@ -132,7 +132,7 @@ impl Conversation {
             match answer {
                 Ok(_) => self.open_session(out, wanted),
                 Err(failure) => {
-                    let resumes = wanted.resumes.as_ref();
+                    let resumes = wanted.resumes.as_deref();
                     refuse_opening(out, &wanted.request, resumes, failure);
                 }
             }
@@ -270,7 +270,7 @@ pub(crate) fn may_be_cwd(cwd: &str) -> Result<(), Refusal> {
 pub(crate) fn refuse_opening(
     out: &mut Outputs,
     request: &RequestId,
-    resumes: Option<&Box<str>>,
+    resumes: Option<&str>,
     failure: &str,
 ) {
     let (code, message) = translate::failure(failure);

@@ -72,7 +72,8 @@ impl Table {
     /// What a client writes.
     fn line(&mut self, dice: &mut Dice, id: u64) -> String {
         let session = some_session(dice);
-        let at = |method: &str, params: Value| json!({"id": id, "method": method, "params": params});
+        let at =
+            |method: &str, params: Value| json!({"id": id, "method": method, "params": params});
         let request = match dice.roll(12) {
             0 => json!({"id": id, "method": "initialize", "params": {"protocolVersion": 1}}),
             1 => json!({"id": id, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}}),

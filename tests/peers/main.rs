@@ -10,6 +10,7 @@
     reason = "this crate is tests only"
 )]
 
+mod acp_standard;
 mod claims;
 mod clients;
 #[path = "../support/model_server.rs"]

@@ -7,6 +7,7 @@ mod model;
 use std::{
     collections::BTreeMap,
     fs,
+    path::PathBuf,
     sync::{Arc, LazyLock},
 };
 
@@ -27,7 +28,7 @@ use transom_sandbox::{Limits, Sandbox, SandboxConfig};
 use transom_tools::Permissions;
 
 use crate::support::{
-    memory::{Memory, Setup},
+    memory::{Memory, Setup, store_path},
     model_server::ModelServer,
     native::Native,
     place::{Place, text},
@@ -55,27 +56,34 @@ const KEY: &str = "sk-mock";
 const MODEL: &str = "deepseek-v4-flash";
 
 /// Recordings of tools that run, which were made where nobody is asked.
-const FREE: [&str; 5] = [
+const FREE: [&str; 10] = [
     "base-cancel-tool.jsonl",
     "base-eof-during-tool.jsonl",
     "base-late-update.jsonl",
     "base-permission-never-policy.jsonl",
     "base-prompt-output-rule.jsonl",
+    "pub-cancel-tool.jsonl",
+    "pub-eof-during-tool.jsonl",
+    "pub-late-update.jsonl",
+    "pub-permission-never-policy.jsonl",
+    "pub-prompt-output-rule.jsonl",
 ];
 
 /// One test for each file, named like it.
 macro_rules! recordings {
     ($($name:ident = $file:literal,)*) => {
-        const PLAYED: &[&str] = &[$($file),*];
+        pub(super) const PLAYED: &[&str] = &[$($file),*];
 
         $(
             #[test]
             fn $name() {
-                play($file);
+                crate::acp_vectors::play($file);
             }
         )*
     };
 }
+
+mod standard;
 
 recordings! {
     base_bom_prompt = "base-bom-prompt.jsonl",
@@ -127,7 +135,11 @@ recordings! {
 
 #[test]
 fn every_file_is_played() {
-    assert_eq!(names(), PLAYED);
+    let played = [PLAYED, standard::PLAYED].concat();
+    let left_out = standard::LEFT_OUT.map(|(file, _)| file);
+    let mut all: Vec<_> = played.into_iter().chain(left_out).collect();
+    all.sort_unstable();
+    assert_eq!(names(), all);
 }
 
 /// Plays a file in every way; the ways must agree with the file and with each other.
@@ -164,6 +176,10 @@ struct Playing<'a> {
     transcript: Vec<String>,
     /// The sessions that prompts were for, by the request's id as JSON.
     prompts: BTreeMap<String, String>,
+    /// Where the host keeps its log.
+    store: PathBuf,
+    /// Prompts whose answers were begun and left hanging.
+    hanging: usize,
 }
 
 fn play_one(
@@ -175,8 +191,16 @@ fn play_one(
     let place = Place::new();
     fs::write(place.cwd.join("file.txt"), "a file, no directory").expect("a file");
     let model = ModelServer::start();
-    model.answer(model::reply);
+    model.answer(match file {
+        "pub-cancel-immediate.jsonl" => model::unheard,
+        file if is_published(file) => model::published,
+        _ => model::reply,
+    });
     let wire = open(file, way, &place, &model);
+    let store = match way {
+        Way::Binary => place.root().join("store.db"),
+        _ => store_path(&place),
+    };
     let mut playing = Playing {
         file,
         wire,
@@ -185,10 +209,13 @@ fn play_one(
         met,
         transcript: Vec::new(),
         prompts: BTreeMap::new(),
+        store,
+        hanging: 0,
     };
     let mut block = Vec::new();
-    // What the client says back to back goes out in one write, as it may in a recording.
-    for step in steps(file, departures, true) {
+    let steps = steps(file, departures, true);
+    let steps = if is_published(file) { standard::at_once(steps) } else { steps };
+    for step in steps {
         match step {
             Step::Expect(expected) => block.push(expected),
             other => {
@@ -205,6 +232,13 @@ impl Playing<'_> {
     fn other(&mut self, step: &Step) -> Result<(), String> {
         match step {
             Step::Write(said) => {
+                if is_published(self.file) && standard::stops(said) {
+                    standard::await_partials(&self.store, self.hanging);
+                    if self.file == "pub-cancel-tool.jsonl" {
+                        standard::await_file(&self.place.cwd.join("begun"));
+                    }
+                }
+                self.hanging += said.matches("[[HANG]]").count();
                 for line in said.lines() {
                     let Ok(line) = serde_json::from_str::<Value>(line) else { continue };
                     if let Some(session) = line.pointer("/params/sessionId").and_then(Value::as_str)
@@ -282,7 +316,7 @@ impl Playing<'_> {
             if let Err(why) = self.met.compare(&mut self.bindings, &expected, &found) {
                 return Err(format!("{}:{}: {why}\n  whole: {said}", self.file, expected.line));
             }
-            if found.get("result").is_some() && self.file == "base-late-update.jsonl" {
+            if found["id"] == 2 && self.file.ends_with("-late-update.jsonl") {
                 // The job ends once its prompt has been answered.
                 fs::write(self.place.cwd.join("go"), "").expect("a file");
             }
@@ -315,7 +349,10 @@ fn told(expected: &Value, found: &Value) -> String {
                 .iter()
                 .map(|(name, value)| (name.clone(), same(&expected[name], value)))
                 .collect(),
-            (Value::String(text), _) if text.starts_with("{{") => expected.clone(),
+            (Value::Array(expected), Value::Array(found)) => {
+                expected.iter().zip(found).map(|(expected, found)| same(expected, found)).collect()
+            }
+            (Value::String(text), _) if text.contains("{{") => expected.clone(),
             (_, found) => found.clone(),
         }
     }
@@ -325,14 +362,14 @@ fn told(expected: &Value, found: &Value) -> String {
 }
 
 fn open(file: &str, way: Way, place: &Place, model: &ModelServer) -> Box<dyn Wire> {
-    let key = (file != "base-no-credential.jsonl").then(|| KEY.to_owned());
+    let key = (!file.ends_with("-no-credential.jsonl")).then(|| KEY.to_owned());
     let free = FREE.contains(&file);
     let source = match way {
         Way::Native => Native::<Conversation>::source(),
         Way::NativeRestless => Restless::source(Native::<Conversation>::source()),
         Way::Sandboxed => sandboxed(),
         Way::SandboxedRestless => Restless::source(sandboxed()),
-        Way::Binary => return Box::new(launch(place, model, key, free).start()),
+        Way::Binary => return Box::new(launch(file, place, model, key, free).start()),
     };
     let (mode, policy, preset) = match free {
         true => (Mode::DangerFullAccess, ApprovalPolicy::Never, "danger-full-access"),
@@ -352,7 +389,8 @@ fn open(file: &str, way: Way, place: &Place, model: &ModelServer) -> Box<dyn Wir
         order: -100,
         text: Text::Template("You work in {{cwd}}.".to_owned()),
     };
-    Box::new(Memory::start(Setup {
+    let options = is_published(file).then(|| standard::options(file).to_string());
+    let setup = Setup {
         place,
         door: "acp",
         permissions: Permissions {
@@ -374,13 +412,34 @@ fn open(file: &str, way: Way, place: &Place, model: &ModelServer) -> Box<dyn Wir
         shell_timeout_ms: 120_000,
         images: Images::AsTheyCame,
         agents: AgentConfig { prompt: vec![identity], permissions, ..AgentConfig::default() },
-    }))
+    };
+    Box::new(Memory::start_with(setup, options.as_deref()))
 }
 
-fn launch(place: &Place, model: &ModelServer, key: Option<String>, free: bool) -> Launch {
+/// Whether it was recorded from the published runtime, which has the standard surface.
+fn is_published(file: &str) -> bool {
+    file.starts_with("pub-")
+}
+
+fn launch(
+    file: &str,
+    place: &Place,
+    model: &ModelServer,
+    key: Option<String>,
+    free: bool,
+) -> Launch {
+    let options = match is_published(file) {
+        true => standard::options(file)
+            .as_object()
+            .expect("an object")
+            .iter()
+            .map(|(name, value)| format!("{name} = {value}\n"))
+            .fold("[door.acp.options]\n".to_owned(), |all, one| all + &one),
+        false => String::new(),
+    };
     let preset = if free { "danger-full-access" } else { "workspace-write" };
     let manifest = format!(
-        "[door.acp]\ncomponent = \"acp\"\ncarrier = \"stdio\"\n\n[model]\nprovider = \"deepseek-official\"\nmodel = \"{MODEL}\"\n\n\
+        "[door.acp]\ncomponent = \"acp\"\ncarrier = \"stdio\"\n\n{options}\n[model]\nprovider = \"deepseek-official\"\nmodel = \"{MODEL}\"\n\n\
          [permissions]\npreset = \"{preset}\"\n"
     );
     let manifest = place.file("transom.toml", manifest);

@@ -14,6 +14,7 @@ mod support;
 
 mod acp_child;
 mod acp_rows;
+mod acp_standard;
 mod acp_vectors;
 mod cli;
 mod conformance;

@@ -13,6 +13,7 @@
 
 mod acp;
 mod acp_child;
+mod acp_standard;
 mod claims;
 mod clients;
 #[path = "../support/model_server.rs"]

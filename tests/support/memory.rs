@@ -83,6 +83,11 @@ pub fn store_path(place: &Place) -> PathBuf {
 impl Memory {
     /// Starts a host and connects its client.
     pub fn start(setup: Setup<'_>) -> Memory {
+        Memory::start_with(setup, None)
+    }
+
+    /// The same with options of the door, as JSON text.
+    pub fn start_with(setup: Setup<'_>, given: Option<&str>) -> Memory {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -132,7 +137,7 @@ impl Memory {
 
         let built_in = transom_doors::find(setup.door).expect("the door is built in");
         let policy = Arc::new(built_in.policy().expect("its policy"));
-        let options = built_in.options.into();
+        let options = given.unwrap_or(built_in.options).into();
         let door = OpenDoor {
             redactor: Arc::default(),
             name: setup.door.into(),

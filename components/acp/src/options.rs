@@ -11,8 +11,29 @@ use transom_guest::{
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Every option.
-const NAMES: [&str; 7] =
-    ["agentName", "agentVersion", "childPermissions", "images", "model", "provider", "surface"];
+const NAMES: [&str; 8] = [
+    "agentName",
+    "agentVersion",
+    "childPermissions",
+    "images",
+    "model",
+    "provider",
+    "sessionListPageSize",
+    "surface",
+];
+
+/// Sessions in one answer to `session/list` where nothing is said (A-95).
+const PAGE_SIZE: u64 = 100;
+
+/// As many as the host gives in one answer.
+const PAGE_SIZE_MAX: u64 = 200;
+
+/// What of the protocol is offered (A-1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Surface {
+    Automation,
+    Standard,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -23,10 +44,14 @@ pub(crate) struct Options {
     /// The route of every session; the host's own default where absent (A-95).
     pub(crate) provider: Option<String>,
     pub(crate) model: Option<String>,
-    /// Prompts may hold images where the model takes them (decision 39).
+    /// Prompts may hold images where the model takes them: where it is said so on the automation surface (decision 39),
+    /// and unless it is said otherwise on the standard one (A-110).
     pub(crate) images: bool,
     /// What a session asks that works for a client's is put to the client (A-61).
     pub(crate) child_permissions: bool,
+    says_images: bool,
+    pub(crate) page_size: u64,
+    pub(crate) surface: Surface,
 }
 
 impl Options {
@@ -43,6 +68,9 @@ impl Options {
             model: None,
             images: false,
             child_permissions: true,
+            says_images: false,
+            page_size: PAGE_SIZE,
+            surface: Surface::Automation,
         };
         let text = trim(&setup.options);
         if text.is_empty() || text == "null" {
@@ -63,8 +91,17 @@ impl Options {
         }
         match wrong {
             Some(wrong) => Err(refused(wrong)),
-            None => Ok(options),
+            None => {
+                let surface = options.surface;
+                Ok(options.on(surface))
+            }
         }
+    }
+
+    /// The same for a connection of this surface.
+    pub(crate) fn on(self, surface: Surface) -> Options {
+        let images = if self.says_images { self.images } else { surface == Surface::Standard };
+        Options { images, surface, ..self }
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {
@@ -79,13 +116,28 @@ impl Options {
             "agentVersion" => self.agent_version = words()?,
             "provider" => self.provider = Some(words()?),
             "model" => self.model = Some(words()?),
-            "images" => self.images = truth(name, value)?,
+            "images" => {
+                self.says_images = true;
+                self.images = truth(name, value)?;
+            }
             "childPermissions" => self.child_permissions = truth(name, value)?,
-            "surface" if string(Some(value)).as_deref() == Some("automation") => {}
+            "sessionListPageSize" => {
+                let size = value.parse().ok().filter(|size| (1..=PAGE_SIZE_MAX).contains(size));
+                self.page_size = size.ok_or_else(|| {
+                    format!(
+                        "option {name} is {value}; it must be a number from 1 to {PAGE_SIZE_MAX}"
+                    )
+                })?;
+            }
             "surface" => {
-                return Err(format!(
-                    "option surface is {value}; this version has \"automation\" alone"
-                ));
+                self.surface = match string(Some(value)).as_deref() {
+                    Some("automation") => Surface::Automation,
+                    Some("standard") => Surface::Standard,
+                    Some(_) | None => {
+                        let known = r#""automation" or "standard""#;
+                        return Err(format!("option surface is {value}; it must be {known}"));
+                    }
+                };
             }
             unknown => {
                 let known = NAMES.join(", ");

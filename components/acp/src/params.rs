@@ -8,7 +8,7 @@ use transom_guest::{
     jsonrpc::{RequestId, is_number, is_string, string},
 };
 
-use crate::{content::Block, translate::members};
+use crate::{content::Block, options::Surface, translate::members};
 
 /// Complaints that are listed. One line can hold a million wrong members, and nobody reads so many.
 const ISSUES_MAX: usize = 64;
@@ -129,8 +129,9 @@ fn text<'a>(issues: &mut Issues, path: &[&str], value: Option<&'a str>) -> Cow<'
     })
 }
 
-/// `initialize`: the version, and that capabilities are an object. Neither has an effect.
-pub(crate) fn initialize(params: Option<&str>) -> Result<(), Issues> {
+/// `initialize`: the version, and on the automation surface that capabilities are an object. Neither has an effect (A-27,
+///
+pub(crate) fn initialize(params: Option<&str>, surface: Surface) -> Result<(), Issues> {
     let [version, capabilities] = object(params, ["protocolVersion", "clientCapabilities"])?;
     let mut issues = Issues::default();
     let number = version.filter(|raw| is_number(raw)).and_then(|raw| raw.parse::<f64>().ok());
@@ -146,7 +147,7 @@ pub(crate) fn initialize(params: Option<&str>) -> Result<(), Issues> {
     if let Some(wrong) = wrong {
         issues.add(&["protocolVersion"], wrong);
     }
-    let capabilities = given(capabilities);
+    let capabilities = given(capabilities).filter(|_| surface == Surface::Automation);
     if capabilities.is_some() && kind(capabilities) != "object" {
         issues.add(&["clientCapabilities"], expected("object", capabilities));
     }
@@ -161,29 +162,58 @@ pub(crate) fn authenticate(params: Option<&str>) -> Result<(), Issues> {
     issues.checked(())
 }
 
-/// `session/new`, right in shape.
+/// Where a session is to work and with what: `session/new` and `session/resume`, right in shape.
 #[derive(Debug)]
-pub(crate) struct NewSession<'a> {
+pub(crate) struct Workspace<'a> {
+    /// The session that is to be gone on with; empty for a fresh one.
+    pub(crate) session: Cow<'a, str>,
     pub(crate) cwd: Cow<'a, str>,
     /// Directories besides are wanted.
     pub(crate) directories: bool,
-    /// Servers are wanted.
-    pub(crate) servers: bool,
+    /// The declarations of servers, if there are any.
+    pub(crate) servers: Option<&'a str>,
 }
 
-pub(crate) fn new_session(params: Option<&str>) -> Result<NewSession<'_>, Issues> {
-    let [cwd, servers, directories] =
-        object(params, ["cwd", "mcpServers", "additionalDirectories"])?;
+/// `session/new`. A list of servers is required; on the standard surface it may be `null`.
+pub(crate) fn new_session(params: Option<&str>, surface: Surface) -> Result<Workspace<'_>, Issues> {
+    workspace(params, surface, false)
+}
+
+/// `session/resume`: without a list of servers there are none.
+pub(crate) fn resume(params: Option<&str>) -> Result<Workspace<'_>, Issues> {
+    workspace(params, Surface::Standard, true)
+}
+
+fn workspace(
+    params: Option<&str>,
+    surface: Surface,
+    resumes: bool,
+) -> Result<Workspace<'_>, Issues> {
+    let [session, cwd, servers, directories] =
+        object(params, ["sessionId", "cwd", "mcpServers", "additionalDirectories"])?;
     let mut issues = Issues::default();
+    let session = match resumes {
+        true => text(&mut issues, &["sessionId"], session),
+        false => Cow::Borrowed(""),
+    };
     let cwd = text(&mut issues, &["cwd"], cwd);
-    let servers = list(&mut issues, "mcpServers", servers, server);
+    let check = match surface {
+        Surface::Automation => server,
+        Surface::Standard => any_server,
+    };
+    let absent = match servers {
+        None => resumes,
+        Some(servers) => servers == "null" && surface == Surface::Standard,
+    };
+    let wanted = !absent && list(&mut issues, "mcpServers", servers, check);
+    let servers = servers.filter(|_| wanted);
     let directories = given(directories).is_some_and(|directories| {
         let name = "additionalDirectories";
         list(&mut issues, name, Some(directories), |issues, path, entry| {
             text(issues, path, Some(entry));
         })
     });
-    issues.checked(NewSession { cwd, directories, servers })
+    issues.checked(Workspace { session, cwd, directories, servers })
 }
 
 /// Checks each entry of a list; whether there are any.
@@ -235,6 +265,84 @@ fn server(issues: &mut Issues, path: &[&str], entry: &str) {
             array(issues, "env", environment);
         }
     }
+}
+
+/// A server as the standard surface takes it: also one whose transport is of no known kind, which is refused in words of
+/// its own, and with its pairs looked into.
+fn any_server(issues: &mut Issues, path: &[&str], entry: &str) {
+    let names = ["type", "name", "headers", "args", "env"];
+    let [transport, name, headers, arguments, environment] =
+        members(entry, names).unwrap_or_default();
+    let [list, index] = [path.first(), path.get(1)].map(|step| step.copied().unwrap_or_default());
+    let mut entries = |field, value: Option<&str>, wanted: &[&str]| {
+        let mut at = 0_usize;
+        Reader::new(value.unwrap_or_default()).array(|reader| {
+            let value = reader.value()?;
+            let at_text = at.to_string();
+            match wanted {
+                [] => _ = text(issues, &[list, index, field, &at_text], Some(value)),
+                wanted => {
+                    for member in wanted {
+                        let found = members(value, [member]).and_then(|[found]| found);
+                        text(issues, &[list, index, field, &at_text, member], found);
+                    }
+                }
+            }
+            at += 1;
+            Some(())
+        });
+    };
+    match string(transport).as_deref() {
+        None | Some("stdio") => {
+            entries("args", arguments, &[]);
+            entries("env", environment, &["name", "value"]);
+            server(issues, path, entry);
+        }
+        Some("http" | "sse") => {
+            entries("headers", headers, &["name", "value"]);
+            server(issues, path, entry);
+        }
+        Some(_) => _ = text(issues, &[list, index, "name"], name),
+    }
+}
+
+/// `session/list`: the directory, and the cursor.
+pub(crate) type Wished<'a> = (Option<Cow<'a, str>>, Option<Cow<'a, str>>);
+
+/// Without params everything is wanted.
+pub(crate) fn list_sessions(params: Option<&str>) -> Result<Wished<'_>, Issues> {
+    let [cwd, cursor] = object(given(params).or(Some("{}")), ["cwd", "cursor"])?;
+    let mut issues = Issues::default();
+    let cwd = given(cwd).map(|cwd| text(&mut issues, &["cwd"], Some(cwd)));
+    let cursor = given(cursor).map(|cursor| text(&mut issues, &["cursor"], Some(cursor)));
+    issues.checked((cwd, cursor))
+}
+
+/// `session/close`: which session.
+pub(crate) fn close(params: Option<&str>) -> Result<Cow<'_, str>, Issues> {
+    let [session] = object(params, ["sessionId"])?;
+    let mut issues = Issues::default();
+    let session = text(&mut issues, &["sessionId"], session);
+    issues.checked(session)
+}
+
+/// `session/set_config_option`, right in shape.
+#[derive(Debug)]
+pub(crate) struct Choice<'a> {
+    pub(crate) session: Cow<'a, str>,
+    pub(crate) option: Cow<'a, str>,
+    /// `None`: a truth, which no option takes.
+    pub(crate) value: Option<Cow<'a, str>>,
+}
+
+pub(crate) fn choice(params: Option<&str>) -> Result<Choice<'_>, Issues> {
+    let [session, option, value, of] = object(params, ["sessionId", "configId", "value", "type"])?;
+    let mut issues = Issues::default();
+    let session = text(&mut issues, &["sessionId"], session);
+    let option = text(&mut issues, &["configId"], option);
+    let is_truth = kind(value) == "boolean" && string(of).as_deref() == Some("boolean");
+    let value = (!is_truth).then(|| text(&mut issues, &["value"], value));
+    issues.checked(Choice { session, option, value })
 }
 
 /// `session/prompt`, right in shape.

@@ -48,12 +48,20 @@ pub(crate) fn approval(body: &str) -> Option<Approval<'_>> {
     })
 }
 
-/// `session/request_permission` (A-59), with a title and what else lets a person decide (A-65). `child` is the session
-/// that asks, where it works for the client's (A-61).
+/// Of whom a permission is asked, and what its client knows.
+pub(crate) struct Asked<'a> {
+    pub(crate) id: u64,
+    /// The client's session.
+    pub(crate) session: &'a str,
+    /// The session that asks, where it works for the client's (A-61).
+    pub(crate) child: Option<&'a str>,
+    /// A call that was announced has its status already (A-122).
+    pub(crate) announced: bool,
+}
+
+/// `session/request_permission` (A-59), with a title and what else lets a person decide (A-65).
 pub(crate) fn request_permission(
-    id: u64,
-    session: &str,
-    child: Option<&str>,
+    &Asked { id, session, child, announced }: &Asked<'_>,
     approval: &Approval<'_>,
 ) -> String {
     let mut unit = format!(
@@ -69,7 +77,9 @@ pub(crate) fn request_permission(
         unit.push_str(tool_kind(tool));
         unit.push('"');
     }
-    unit.push_str(",\"status\":\"pending\"");
+    if !announced {
+        unit.push_str(",\"status\":\"pending\"");
+    }
     if let Some(arguments) = &approval.arguments {
         unit.push_str(",\"rawInput\":");
         push_raw_input(&mut unit, arguments);
@@ -94,7 +104,7 @@ pub(crate) fn request_permission(
 
 /// What a model wrote as arguments: as JSON where it is, else as the text that it is. A line ends at a line feed, so
 /// JSON that has any is a text too.
-fn push_raw_input(out: &mut String, arguments: &str) {
+pub(crate) fn push_raw_input(out: &mut String, arguments: &str) {
     let mut reader = Reader::new(arguments);
     let is_json = reader.value().is_some() && reader.at_end();
     if is_json && !reader.met_unpaired() && !arguments.contains(['\n', '\r']) {
@@ -105,13 +115,14 @@ fn push_raw_input(out: &mut String, arguments: &str) {
 }
 
 /// The protocol's word for what a tool does (A-122, A-177).
-fn tool_kind(tool: &str) -> &'static str {
+pub(crate) fn tool_kind(tool: &str) -> &'static str {
     match tool {
-        "bash" => "execute",
+        "bash" | "job_output" | "job_list" | "job_kill" => "execute",
         "read" | "read_image" => "read",
-        "edit" | "write" => "edit",
+        "edit" | "write" | "str_replace_editor" => "edit",
         "glob" | "grep" => "search",
         "web_fetch" | "web_search" => "fetch",
+        "todo_write" => "think",
         _ => "other",
     }
 }

@@ -19,6 +19,13 @@ pub(crate) struct Slot {
     /// The number of its `session/prompt` frame, which tells this prompt from any other of the session.
     pub(crate) number: u64,
     pub(crate) stage: Stage,
+    /// It is settled only when the agent and all that work for it rest, by the last turn until then: the way of the
+    /// standard surface. Otherwise a failure settles it at once.
+    pub(crate) patient: bool,
+    /// The client has taken it back, and is told so once all rest.
+    pub(crate) cancelled: bool,
+    /// What of the answer could not be shown.
+    pub(crate) undelivered: Option<String>,
 }
 
 /// Where a prompt stands.
@@ -28,8 +35,8 @@ pub(crate) enum Stage {
     Asked { early: Vec<Fact> },
     /// No turn has the message. `failure`: what stopped the agent since.
     Queued { message: Box<str>, failure: Option<String> },
-    /// A turn has it.
-    Claimed { message: Box<str>, turn: u64, ending: Option<Stop> },
+    /// A turn has it. `ending`: how that turn, or what failed in it, has ended.
+    Claimed { message: Box<str>, turn: u64, ending: Option<Ending> },
 }
 
 /// What the host tells of a session, as far as it can concern a prompt.
@@ -39,6 +46,8 @@ pub(crate) enum Fact {
     Claimed { turn: u64, messages: Vec<Box<str>> },
     /// `agent/error`: a turn that had claimed these has failed.
     Failed { message: String, messages: Vec<Box<str>> },
+    /// `turn/start`, which only the standard surface listens to.
+    Began { turn: u64 },
     /// `turn/end`.
     Ended { turn: u64, ending: Ending },
     /// The agent is idle (decision 7).
@@ -57,6 +66,8 @@ pub(crate) enum Ending {
 pub(crate) enum Stop {
     EndTurn,
     Cancelled,
+    /// Only the standard surface says so; the other lowers it.
+    MaxTokens,
 }
 
 /// The outcome of a prompt.
@@ -65,6 +76,8 @@ pub(crate) enum Outcome {
     Stopped(Stop),
     /// `turn failed: …`
     Failed(String),
+    /// `assistant output delivery failed: …`
+    Undelivered(String),
 }
 
 /// What a fact comes to.
@@ -72,6 +85,8 @@ pub(crate) enum Outcome {
 pub(crate) enum Heard {
     Nothing,
     Settled(Outcome),
+    /// The agent rests, and others may still work for it.
+    Rests,
     /// The agent rests and the message waits: whether it stays so has to be asked, because what was sent behind an
     /// abort wakes the agent again at once.
     Waits,
@@ -80,7 +95,8 @@ pub(crate) enum Heard {
 impl Slot {
     /// A prompt whose frame is just being sent: armed before anything can happen to it.
     pub(crate) fn new(request: RequestId, number: u64) -> Slot {
-        Slot { request, number, stage: Stage::Asked { early: Vec::new() } }
+        let stage = Stage::Asked { early: Vec::new() };
+        Slot { request, number, stage, patient: false, cancelled: false, undelivered: None }
     }
 
     /// The turn that has the message, if one has.
@@ -145,32 +161,64 @@ impl Slot {
                     Heard::Nothing
                 }
                 Fact::Failed { message: why, messages } => {
-                    if messages.contains(message) {
+                    if messages.contains(message) && !self.patient {
                         return Heard::Settled(Outcome::Failed(why));
                     }
                     *failure = Some(why);
                     Heard::Nothing
                 }
-                Fact::Ended { .. } => Heard::Nothing,
+                Fact::Began { .. } | Fact::Ended { .. } => Heard::Nothing,
+                // Whoever has taken it back waits for the whole tree already.
+                Fact::Rested if self.cancelled => Heard::Nothing,
                 Fact::Rested => Heard::Waits,
             },
             Stage::Claimed { message, turn, ending } => match fact {
                 Fact::Claimed { .. } => Heard::Nothing,
+                Fact::Began { turn: begun } => {
+                    if self.patient && begun > *turn {
+                        (*turn, *ending) = (begun, None);
+                    }
+                    Heard::Nothing
+                }
                 // A competing turn's failure is not this prompt's.
                 Fact::Failed { message: why, messages } => match messages.contains(message) {
+                    true if self.patient => {
+                        *ending = Some(Ending::Failed(why));
+                        Heard::Nothing
+                    }
                     true => Heard::Settled(Outcome::Failed(why)),
                     false => Heard::Nothing,
                 },
                 Fact::Ended { turn: ended, ending: how } if ended == *turn => match how {
-                    Ending::Failed(why) => Heard::Settled(Outcome::Failed(why)),
-                    Ending::Stopped(stop) => {
-                        *ending = Some(stop);
+                    Ending::Failed(why) if !self.patient => Heard::Settled(Outcome::Failed(why)),
+                    how => {
+                        *ending = Some(how);
                         Heard::Nothing
                     }
                 },
                 Fact::Ended { .. } => Heard::Nothing,
-                Fact::Rested => Heard::Settled(Outcome::Stopped(ending.unwrap_or(Stop::Cancelled))),
+                Fact::Rested if self.cancelled => Heard::Nothing,
+                Fact::Rested if self.patient => Heard::Rests,
+                Fact::Rested => Heard::Settled(self.rested()),
             },
+        }
+    }
+
+    /// The outcome of a prompt once all rest, in the order of A-124.
+    pub(crate) fn rested(&self) -> Outcome {
+        if self.cancelled {
+            return Outcome::Stopped(Stop::Cancelled);
+        }
+        if let Some(why) = &self.undelivered {
+            return Outcome::Undelivered(why.clone());
+        }
+        match &self.stage {
+            Stage::Claimed { ending: Some(Ending::Failed(why)), .. } => {
+                Outcome::Failed(why.clone())
+            }
+            Stage::Claimed { ending: Some(Ending::Stopped(stop)), .. } => Outcome::Stopped(*stop),
+            Stage::Claimed { ending: None, .. } => Outcome::Stopped(Stop::Cancelled),
+            Stage::Asked { .. } | Stage::Queued { .. } => self.unclaimed(),
         }
     }
 

@@ -11,6 +11,7 @@ mod prompts;
 mod reading;
 mod sessions;
 mod settling;
+mod standard;
 mod swap;
 mod vectors;
 

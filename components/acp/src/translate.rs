@@ -10,11 +10,13 @@ use transom_guest::{
 };
 
 use crate::{
+    choices::Selection,
+    cursor,
     message::Bad,
-    options::Options,
+    options::{Options, Surface},
     params::Issues,
     slot::{Ending, Fact, Outcome, Stop},
-    state::STATE_FORMAT,
+    state::{STATE_FORMAT, STATE_FORMATS},
 };
 
 /// Bytes of an id that is kept: published clients use at most 44, and a bound keeps the memory of a connection
@@ -28,10 +30,10 @@ pub(crate) const METHOD_NOT_FOUND: i32 = -32_601;
 pub(crate) const INVALID_PARAMS: i32 = -32_602;
 pub(crate) const INTERNAL_ERROR: i32 = -32_603;
 pub(crate) const CANCELLED: i32 = -32_800;
+const NOT_FOUND: i32 = -32_002;
 const INVALID_REQUEST: i32 = -32_600;
 const PARSE_ERROR: i32 = -32_700;
 
-pub(crate) const CLOSED_DURING_NEW: &str = "Internal error: connection closed during session/new";
 pub(crate) const IN_FLIGHT: &str = "Invalid params: a prompt is already in flight for this session";
 pub(crate) const NOT_QUEUED_DISPOSED: &str =
     "Internal error: prompt was not queued: the agent was disposed outside the bridge";
@@ -66,6 +68,24 @@ impl Refusal {
         push_text(&mut data, details);
         data.push('}');
         Refusal { data: Some(data), ..Refusal::new(INTERNAL_ERROR, "Internal error") }
+    }
+
+    pub(crate) fn unknown_session(session: &str) -> Refusal {
+        Refusal::params(concat(&["unknown session: ", &shown(session)]))
+    }
+
+    /// Of a session that is not there (A-119).
+    pub(crate) fn not_found(session: &str) -> Refusal {
+        let mut data = String::from("{\"sessionId\":");
+        push_text(&mut data, &shown(session));
+        data.push('}');
+        Refusal { data: Some(data), ..Refusal::new(NOT_FOUND, "Resource not found") }
+    }
+
+    /// A request that was under way when the connection ended (A-39).
+    pub(crate) fn closed_during(method: &str) -> Refusal {
+        let text = concat(&["Internal error: connection closed during ", method]);
+        Refusal::new(INTERNAL_ERROR, text)
     }
 
     /// A-23. What nobody could have meant is not repeated at full length.
@@ -140,7 +160,8 @@ pub(crate) fn long_id() -> String {
     error(&RequestId("null".into()), &Refusal::new(INVALID_REQUEST, message))
 }
 
-/// The result of `initialize`: a constant of the deployment (A-28).
+/// The result of `initialize`: a constant of the deployment but for images (A-28, A-110). `mcpCapabilities` would say that
+/// servers can be bridged.
 pub(crate) fn agent(options: &Options, images: bool) -> String {
     let mut agent = String::from("{\"protocolVersion\":1,\"agentInfo\":{\"name\":");
     push_text(&mut agent, &options.agent_name);
@@ -148,7 +169,11 @@ pub(crate) fn agent(options: &Options, images: bool) -> String {
     push_text(&mut agent, &options.agent_version);
     agent.push_str("},\"agentCapabilities\":{\"promptCapabilities\":{\"image\":");
     agent.push_str(if images { "true" } else { "false" });
-    agent.push_str(",\"audio\":false,\"embeddedContext\":false}},\"authMethods\":[]}");
+    agent.push_str(",\"audio\":false,\"embeddedContext\":false}");
+    if options.surface == Surface::Standard {
+        agent.push_str(",\"sessionCapabilities\":{\"close\":{},\"list\":{},\"resume\":{}}");
+    }
+    agent.push_str("},\"authMethods\":[]}");
     agent
 }
 
@@ -157,6 +182,11 @@ pub(crate) fn outcome(id: &RequestId, outcome: &Outcome) -> String {
     match outcome {
         Outcome::Stopped(Stop::EndTurn) => result(id, "{\"stopReason\":\"end_turn\"}"),
         Outcome::Stopped(Stop::Cancelled) => result(id, "{\"stopReason\":\"cancelled\"}"),
+        Outcome::Stopped(Stop::MaxTokens) => result(id, "{\"stopReason\":\"max_tokens\"}"),
+        Outcome::Undelivered(why) => {
+            let message = concat(&["Internal error: assistant output delivery failed: ", why]);
+            error(id, &Refusal::new(INTERNAL_ERROR, message))
+        }
         Outcome::Failed(why) => {
             let message = concat(&["Internal error: turn failed: ", why]);
             error(id, &Refusal::new(INTERNAL_ERROR, message))
@@ -166,7 +196,8 @@ pub(crate) fn outcome(id: &RequestId, outcome: &Outcome) -> String {
 
 /// Body of `session/open`: a fresh session of this connection, under an id of the host (A-37).
 pub(crate) fn open(cwd: &str, options: &Options) -> String {
-    let mut body = String::from(r#"{"want":"new","mint":"uuid","owner":"connection","cwd":"#);
+    let mut body = String::from(r#"{"want":"new","mint":"uuid","owner":"connection","#);
+    body.push_str(kept(options));
     push_text(&mut body, cwd);
     if options.provider.is_some() || options.model.is_some() {
         body.push_str(",\"route\":");
@@ -174,6 +205,24 @@ pub(crate) fn open(cwd: &str, options: &Options) -> String {
     }
     body.push('}');
     body
+}
+
+/// Body of `session/open` for a stored session: not one that was delegated, and the one that works there. It goes on with
+/// the model that it used last (A-118).
+pub(crate) fn reopen(cwd: &str, options: &Options) -> String {
+    let mut body = String::from(r#"{"want":"stored","roots":true,"owner":"connection","#);
+    body.push_str(kept(options));
+    push_text(&mut body, cwd);
+    body.push('}');
+    body
+}
+
+/// What becomes of an answer that is cut: only the standard surface shows it (A-53, A-126). Before the directory.
+fn kept(options: &Options) -> &'static str {
+    match options.surface {
+        Surface::Automation => "\"cwd\":",
+        Surface::Standard => "\"partial\":\"commit\",\"cwd\":",
+    }
 }
 
 /// What the operator says of the route, as JSON text; also the body of `models/check`.
@@ -190,9 +239,12 @@ pub(crate) fn route(options: &Options) -> String {
     route
 }
 
-/// Body of `session/prompt`: one message (A-44).
-pub(crate) fn prompt(content: &str) -> String {
-    concat(&["{\"content\":", content, "}"])
+/// Body of `session/prompt`: one message (A-44), with the route that the client has chosen (A-113).
+pub(crate) fn prompt(content: &str, selection: Option<&Selection>) -> String {
+    match selection.filter(|selection| selection.chosen) {
+        None => concat(&["{\"content\":", content, "}"]),
+        Some(chosen) => concat(&["{\"content\":", content, ",\"route\":", &chosen.route(), "}"]),
+    }
 }
 
 /// Whether the reply to `models/check` says that the model takes images.
@@ -200,10 +252,19 @@ pub(crate) fn takes_images(reply: &str) -> bool {
     members(reply, ["images"]).is_some_and(|[images]| images == Some("true"))
 }
 
-/// Why images are not kept: the words of A-128, else those of the host.
-pub(crate) fn image_refusal(failure: &str, message: &str) -> Refusal {
+/// Why images are not kept: the words of A-128 and A-129, else those of the host.
+pub(crate) fn image_refusal(
+    failure: &str,
+    message: &str,
+    selection: Option<&Selection>,
+) -> Refusal {
     let details = members(failure, ["details"]).and_then(|[details]| details);
     let reason = details.and_then(|details| text_of(details, "reason"));
+    if let (Some("MODEL_DOES_NOT_SUPPORT_IMAGES"), Some(Selection { model, .. })) =
+        (reason.as_deref(), selection)
+    {
+        return Refusal::params(format!("model \"{model}\" does not declare image input"));
+    }
     Refusal::params(match reason.as_deref() {
         Some("INVALID_IMAGE") => "Unsupported or malformed image data.",
         Some("IMAGE_TYPE_MISMATCH") => "Declared image type does not match its bytes.",
@@ -215,6 +276,69 @@ pub(crate) fn image_refusal(failure: &str, message: &str) -> Refusal {
 pub(crate) fn session(id: &str) -> String {
     let mut body = String::from("{\"sessionId\":");
     push_text(&mut body, id);
+    body.push('}');
+    body
+}
+
+/// Body of `session/list`: what nobody has open and nobody has delegated, newest first (A-117).
+pub(crate) fn list(limit: u64, cwd: Option<&str>, behind: Option<(u64, String)>) -> String {
+    let mut body =
+        format!(r#"{{"live":false,"stored":true,"roots":true,"order":"created","limit":{limit}"#);
+    if let Some(cwd) = cwd {
+        body.push_str(",\"cwd\":");
+        push_text(&mut body, cwd);
+    }
+    if let Some((created_at, id)) = behind {
+        body.push_str(",\"cursor\":");
+        push_text(&mut body, &format!("{created_at}:{id}"));
+    }
+    body.push('}');
+    body
+}
+
+/// The result of `session/list`, from the host's rows. A session that works nowhere is no client's.
+pub(crate) fn sessions(reply: &str) -> String {
+    let [rows, more] = members(reply, ["items", "cursor"]).unwrap_or_default();
+    let mut result = String::from("{\"sessions\":[");
+    let (mut first, mut last) = (true, None);
+    Reader::new(rows.unwrap_or_default()).array(|reader| {
+        let names = ["sessionId", "cwd", "title", "updatedAt", "createdAt"];
+        let [id, cwd, title, updated, created] =
+            members(reader.value()?, names).unwrap_or_default();
+        last = id.zip(number(created));
+        let (Some(id), Some(path)) = (id, string(cwd)) else { return Some(()) };
+        if !path.starts_with('/') {
+            return Some(());
+        }
+        result.push_str(if first { "{\"sessionId\":" } else { ",{\"sessionId\":" });
+        first = false;
+        result.push_str(id);
+        result.push_str(",\"cwd\":");
+        push_text(&mut result, &path);
+        if let Some(title) = string(title) {
+            result.push_str(",\"title\":");
+            push_text(&mut result, &title);
+        }
+        if let Some(updated) = number(updated) {
+            result.push_str(",\"updatedAt\":");
+            push_text(&mut result, &cursor::rfc3339(updated));
+        }
+        result.push('}');
+        Some(())
+    });
+    result.push(']');
+    if let (Some(_), Some((id, created))) = (more, last) {
+        result.push_str(",\"nextCursor\":");
+        push_text(&mut result, &cursor::cursor(created, &string(Some(id)).unwrap_or_default()));
+    }
+    result.push('}');
+    result
+}
+
+/// Body of `attachment/read`.
+pub(crate) fn attachment(name: &str) -> String {
+    let mut body = String::from("{\"attachmentId\":");
+    push_text(&mut body, name);
     body.push('}');
     body
 }
@@ -275,7 +399,7 @@ pub(crate) fn event(body: &str) -> Option<Event<'_>> {
 }
 
 /// The table of A-67, as this surface has it.
-fn ending(reason: &str) -> Option<Ending> {
+pub(crate) fn ending(reason: &str) -> Option<Ending> {
     let [kind, error] = members(reason, ["kind", "error"])?;
     Some(match string(kind).as_deref()? {
         "error" => {
@@ -345,7 +469,7 @@ fn chunk(
     unit
 }
 
-fn update_head(session: &str) -> String {
+pub(crate) fn update_head(session: &str) -> String {
     let mut unit = String::from(
         "{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{\"sessionId\":",
     );
@@ -400,7 +524,7 @@ pub(crate) fn members<'a, const N: usize>(
     Some(found)
 }
 
-fn number(value: Option<&str>) -> Option<u64> {
+pub(crate) fn number(value: Option<&str>) -> Option<u64> {
     value?.parse().ok()
 }
 
@@ -424,14 +548,18 @@ pub(crate) fn manifest() -> Manifest {
     let sends = [
         "ask/answer",
         "ask/settle",
+        "attachment/read",
         "events/subscribe",
         "models/check",
+        "models/list",
         "session/cancel",
         "session/close",
         "session/describe",
+        "session/list",
         "session/open",
         "session/prompt",
         "session/queue",
+        "session/wait",
     ];
     Manifest {
         protocol: "acp".to_owned(),
@@ -440,6 +568,6 @@ pub(crate) fn manifest() -> Manifest {
         sends: sends.map(str::to_owned).to_vec(),
         headers: Vec::new(),
         state_format: STATE_FORMAT,
-        resumes: vec![STATE_FORMAT],
+        resumes: STATE_FORMATS.to_vec(),
     }
 }

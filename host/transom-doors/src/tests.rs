@@ -80,12 +80,23 @@ fn a_door_may_send_what_its_protocol_needs_and_nothing_else() {
         check("sdk", frame, false);
         check("frames", frame, true);
     }
-    // ACP clients cancel and are asked; the host is not theirs to end.
-    for frame in ["session/open", "session/cancel", "session/queue", "ask/answer", "ask/settle"] {
+    // ACP clients cancel and are asked, and editors list sessions and models; the host is not
+    // theirs to end.
+    for frame in [
+        "session/open",
+        "session/list",
+        "session/cancel",
+        "session/queue",
+        "session/wait",
+        "models/list",
+        "attachment/read",
+        "ask/answer",
+        "ask/settle",
+    ] {
         check("acp", frame, true);
     }
     for frame in
-        ["host/shutdown", "session/list", "session/read", "session/directory", "models/list"]
+        ["host/shutdown", "session/read", "session/directory", "session/fork", "session/rename"]
     {
         check("acp", frame, false);
     }

@@ -55,6 +55,8 @@ codes! {
     SessionExists = "session-exists",
     /// The session is live, and what was asked needs it at rest.
     SessionLive = "session-live",
+    /// The session is another than the one that was described; `details` has both directories.
+    SessionConflict = "session-conflict",
     /// No session of this id.
     SessionNotFound = "session-not-found",
     /// The session that this connection had opened was disposed elsewhere.

@@ -9,6 +9,7 @@ mod hooks;
 mod jobs;
 mod permissions;
 mod queue;
+mod routes;
 mod step;
 mod turn;
 mod unanswered;
@@ -36,13 +37,13 @@ use crate::{
     system_prompt::PromptSection,
 };
 
-use self::turn::Turn;
 pub use self::{
     calls::Approval,
     effect::{Assembly, Delivery, Effect, Happened, InboxFate, Live, Status, Token},
     permissions::{Cap, Permissions},
     queue::QueueAction,
 };
+use self::{routes::Routes, turn::Turn};
 
 /// What all agents of a host have in common.
 #[derive(Debug, Clone)]
@@ -116,6 +117,7 @@ pub struct Agent {
     log: Log,
     inbox: Inbox,
     route: Route,
+    routes: Routes,
     cwd: Option<String>,
     /// Where `cwd` really stood when the session was given it. Confined commands may have moved it since, so it is
     /// looked for once and held.
@@ -173,6 +175,7 @@ impl Agent {
             log: Log::new(header),
             inbox: Inbox::default(),
             route,
+            routes: Routes::default(),
             config,
             partial: Partial::Drop,
             chance,

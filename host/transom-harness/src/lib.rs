@@ -4,6 +4,7 @@
 pub mod agent;
 pub mod audit;
 pub mod block;
+pub mod catalogue;
 pub mod chance;
 pub mod chunk;
 pub mod event;

@@ -9,6 +9,7 @@ use transom_frame::{Failure, SessionId};
 
 use crate::{
     block::Block,
+    catalogue::Catalogue,
     chunk::Chunk,
     hooks::{Context, HookAnswer, HookAsk},
     jobs::{JobKind, JobRecord},
@@ -119,6 +120,9 @@ pub trait Models: Send + Sync {
     /// Checks a route without calling anybody: `no-adapter`, `model-unavailable`,
     /// `effort-unsupported`.
     fn serve(&self, route: &Route) -> Result<Served, Failure>;
+
+    /// What there is to choose from. Advisory: other models may be served as well (B-133).
+    fn catalogue(&self) -> Catalogue;
 
     /// The policy of whoever answers for the provider; the default for an unknown one.
     fn retry_policy(&self, provider: &str) -> RetryPolicy;
@@ -534,8 +538,34 @@ pub trait Store: Attachments {
     /// All sessions, the one with the newest event first.
     fn list(&self) -> Result<Vec<StoredSession>, StoreError>;
 
+    /// The session's last `session/title` event, as JSON text; `None` if it has none, or nothing of it is stored.
+    /// A store that can look for it faster than by reading everything does so.
+    fn titled(&self, id: &SessionId) -> Result<Option<Arc<str>>, StoreError> {
+        let (mut from, mut last) = (0, None);
+        loop {
+            let events = self.read(id, Page { from, limit: 4096, bytes_max: 4 << 20 })?;
+            if events.is_empty() {
+                return Ok(last);
+            }
+            from += events.len() as u64;
+            last = events.into_iter().rfind(|event| is_title(event)).or(last);
+        }
+    }
+
     /// Waits until everything queued is durable, then closes.
     fn close(&self) -> Result<(), StoreError>;
+}
+
+/// Whether the JSON text of an event is that of a title.
+fn is_title(event: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Typed {
+        r#type: String,
+    }
+
+    // Most events are none, and need not be parsed to know it.
+    event.contains("session/title")
+        && serde_json::from_str::<Typed>(event).is_ok_and(|typed| typed.r#type == "session/title")
 }
 
 /// Why the store could not do it; the text is for logs and people.

@@ -65,7 +65,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
-    let attach = |policy: &Policy| host.attach(door.facts(policy));
+    let attach = |policy: &Policy| host.attach(door.facts(policy, peer));
     let span = span_of(door);
     one(attach, door, peer, (reader, writer), stop, TEARDOWN).instrument(span).await
 }

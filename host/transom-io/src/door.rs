@@ -65,11 +65,12 @@ impl OpenDoor {
         Setup { framing: self.framing, seed, options: String::new(), facts }
     }
 
-    pub(crate) fn facts(&self, policy: &Policy) -> Facts {
+    pub(crate) fn facts(&self, policy: &Policy, peer: &PeerFacts) -> Facts {
         let limits = &policy.limits;
         Facts {
             door: Arc::clone(&self.name),
             reach: self.reach,
+            sees_stored: self.reach == Reach::All || peer.owns_process,
             answers: match self.answers {
                 Answers::Never => transom_router::Answers::Never,
                 Answers::Owned => transom_router::Answers::Owned,

@@ -18,6 +18,7 @@ use reqwest::{
 };
 use tokio::{task::consume_budget, time::timeout};
 use transom_harness::{
+    catalogue::Advertised,
     chunk::{Chunk, Finish, LlmFailure},
     ports::{ModelRequest, RetryPolicy},
 };
@@ -264,6 +265,20 @@ impl Provider for DeepSeek {
             context_window: Some(self.settings.context_window),
             images: false,
         }
+    }
+
+    /// L-86: any other name is passed on as well.
+    fn advertised(&self) -> (String, Vec<Advertised>) {
+        let model = |id: &str, name: &str| Advertised {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            ..Advertised::default()
+        };
+        let models = vec![
+            model("deepseek-v4-flash", "DeepSeek-V4-Flash"),
+            model("deepseek-v4-pro", "DeepSeek-V4-Pro"),
+        ];
+        ("DeepSeek".to_owned(), models)
     }
 
     fn retry_policy(&self) -> RetryPolicy {

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, future::Future, pin::Pin, sync::Arc};
 use tokio::{runtime::Handle, sync::Notify};
 use transom_frame::{Code, Failure};
 use transom_harness::{
+    catalogue::{Advertised, Catalogue, Effort, Group, Reasoning},
     chunk::{Chunk, Finish, LlmFailure},
     ports::{ModelRequest, Models, RetryPolicy, Route, Served, Sink, Stop},
 };
@@ -33,6 +34,9 @@ pub struct Offer {
 pub trait Provider: Send + Sync + 'static {
     /// What is offered for a model. An empty name asks about the provider as such.
     fn offer(&self, model: &str) -> Offer;
+
+    /// For people: what it is called, and the models that it advertises. None: it is left out of lists.
+    fn advertised(&self) -> (String, Vec<Advertised>);
 
     /// When a failed attempt is made again.
     fn retry_policy(&self) -> RetryPolicy;
@@ -143,6 +147,20 @@ impl Models for Providers {
         })
     }
 
+    fn catalogue(&self) -> Catalogue {
+        let groups = self.table.iter().map(|(id, provider)| {
+            let (name, mut models) = provider.advertised();
+            for model in &mut models {
+                let offer = provider.offer(&model.id);
+                model.reasoning = reasoning(&offer);
+            }
+            Group { id: id.clone(), name, models }
+        });
+        let groups = groups.filter(|group| !group.models.is_empty()).collect();
+        // What a provider here advertises stands in its settings, so that none can fail to tell.
+        Catalogue { groups, failures: Vec::new() }
+    }
+
     fn retry_policy(&self, provider: &str) -> RetryPolicy {
         self.answering(provider).map(|provider| provider.retry_policy()).unwrap_or_default()
     }
@@ -180,6 +198,20 @@ impl Stop for Stopper {
         // The permit is kept, so stopping before the task has begun counts too.
         self.0.notify_one();
     }
+}
+
+/// One effort is no choice.
+fn reasoning(offer: &Offer) -> Option<Reasoning> {
+    let effort = |id: &String| {
+        let mut letters = id.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string());
+        let name = first.unwrap_or_default() + letters.as_str();
+        Effort { id: id.clone(), name, description: None }
+    };
+    (offer.efforts.len() > 1).then(|| Reasoning {
+        efforts: offer.efforts.iter().map(effort).collect(),
+        default_effort: offer.effort.clone(),
+    })
 }
 
 fn named(member: &Option<String>) -> Option<&str> {

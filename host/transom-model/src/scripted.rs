@@ -20,6 +20,7 @@ use tokio::{
 };
 use transom_frame::SessionId;
 use transom_harness::{
+    catalogue::Advertised,
     chunk::{Chunk, Finish, LlmFailure},
     image::{Facts, ImageLimits, ImageReference, inspect},
     ports::{Attachments, ModelRequest, RetryPolicy},
@@ -191,6 +192,11 @@ impl Provider for Scripted {
             context_window: self.script.context_window,
             images: self.script.images,
         }
+    }
+
+    /// It is for rehearsals: whoever wants it names it.
+    fn advertised(&self) -> (String, Vec<Advertised>) {
+        ("Scripted".to_owned(), Vec::new())
     }
 
     fn retry_policy(&self) -> RetryPolicy {

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use transom_frame::{Code, ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     header::Header,
-    ports::{Page, StoreError, StoredSession},
+    ports::{StoreError, StoredSession},
 };
 
 use crate::{
-    Answer, AskId, Claimed, Effect, Question, Reach, RunId,
+    Answer, AskId, Claimed, Effect, RunId,
     directory::Look,
     forks::Forking,
-    images::Intake,
+    images::{Images, Intake},
     openings::{Born, exists, live_elsewhere},
     peer::Asked,
-    request::{List, Order, Want},
+    request::{List, Want},
     revivals::unreadable,
     router::{Router, not_found},
     row::{self, Checked, Listing, Row},
@@ -26,8 +26,6 @@ pub(crate) const READ_EVENTS_MAX: u64 = 1000;
 /// Bytes of events in one answer, and of those read at once for a slow peer. A long prompt may have more, and then it
 /// comes alone.
 pub(crate) const READ_BYTES_MAX: u64 = 4 << 20;
-/// Rows in one answer to `session/list`.
-const LIST_ROWS_MAX: usize = 200;
 
 /// Who asked, and for what.
 #[derive(Debug)]
@@ -46,8 +44,15 @@ pub(crate) enum Pending {
     ForkClaim(Forking, Vec<Arc<str>>),
     /// The directory of a fork.
     ForkWorkspace(Forking, Box<Born>),
+    /// The directory that a stored session is gone on with in is compared with its own.
+    Place(SessionId, StoredSession),
     Check(Asked),
+    Catalogue(Asked),
     List(Asked, List),
+    /// Rows that may be in another directory than the one that is asked for.
+    Places(Asked, List, Vec<Row>),
+    /// A page whose titles are looked up.
+    Titles(Asked, Listing),
     Read {
         asked: Asked,
         last_seq: i64,
@@ -95,7 +100,9 @@ impl Router {
                 self.fork_looked_at(out, forking, *born, found);
             }
             (Pending::Check(asked), Answer::Served(served)) => match served {
-                Ok(served) => {
+                Ok(mut served) => {
+                    // Without a store for them no prompt may have any.
+                    served.images &= self.host.images != Images::Refused;
                     self.give(
                         out,
                         asked.connection,
@@ -104,10 +111,23 @@ impl Router {
                 }
                 Err(failure) => self.refuse(out, &asked, &failure),
             },
+            (Pending::Catalogue(asked), Answer::Catalogue(catalogue)) => {
+                let body = row::text(&catalogue);
+                self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
+            }
             (Pending::List(asked, list), Answer::Listed(stored)) => match stored {
-                Ok(stored) => self.list(out, &asked, &list, stored),
+                Ok(stored) => self.list(out, asked, list, stored),
                 Err(error) => self.refuse(out, &asked, &store_failed(&error)),
             },
+            (Pending::Places(asked, list, rows), Answer::Same(same)) => {
+                self.placed(out, asked, &list, rows, &same);
+            }
+            (Pending::Titles(asked, listing), Answer::Titles(titles)) => {
+                self.titled(out, &asked, listing, titles);
+            }
+            (Pending::Place(id, stored), Answer::Same(same)) => {
+                self.place_compared(out, &id, stored, &same);
+            }
             (Pending::Read { asked, last_seq }, Answer::Events(events)) => match events {
                 Ok(events) => {
                     // As they are stored: numbers may be such that no `Value` holds them.
@@ -145,7 +165,10 @@ impl Router {
         let failure =
             Failure::new(Code::Unexpected, "the host answered a question that nobody had asked");
         match pending {
-            Pending::Open(id) | Pending::Restore(id, _) | Pending::Workspace(id, _) => {
+            Pending::Open(id)
+            | Pending::Restore(id, _)
+            | Pending::Place(id, _)
+            | Pending::Workspace(id, _) => {
                 self.fail_opening(out, &id, &failure);
             }
             Pending::Delegate(run) => {
@@ -160,7 +183,10 @@ impl Router {
                 self.fail_fork(out, &forking, &failure);
             }
             Pending::Check(asked)
+            | Pending::Catalogue(asked)
             | Pending::List(asked, _)
+            | Pending::Places(asked, ..)
+            | Pending::Titles(asked, _)
             | Pending::Attachment(asked)
             | Pending::Read { asked, .. } => {
                 self.refuse(out, &asked, &failure);
@@ -193,9 +219,7 @@ impl Router {
             (Want::Stored, Ok(Claimed::Here(None))) => not_found(id),
             (Want::Stored | Want::Any, Ok(Claimed::Elsewhere)) => live_elsewhere(id),
             (Want::Stored | Want::Any, Ok(Claimed::Here(Some(stored)))) => {
-                let page = Page::events(0, stored.events);
-                let question = Question::Read { session: id.clone(), page };
-                return self.ask(out, question, Pending::Restore(id.clone(), stored));
+                return self.go_on(out, id, stored);
             }
         };
         self.fail_opening(out, id, &failure);
@@ -272,57 +296,6 @@ impl Router {
             out.push(Effect::Deliver { connection, frame });
         }
         self.with_peer(out, connection, |peer| peer.caught_up(session, delivered));
-    }
-
-    fn list(
-        &mut self,
-        out: &mut Vec<Effect>,
-        asked: &Asked,
-        list: &List,
-        stored: Vec<StoredSession>,
-    ) {
-        let Some(peer) = self.peers.get(&asked.connection) else { return };
-        let reach_all = peer.facts.reach == Reach::All;
-        let mut rows: Vec<Row> = Vec::new();
-        if list.live != Some(false) {
-            let live = self.sessions.values();
-            let mine = live.filter(|session| reach_all || session.owner == Some(asked.connection));
-            rows.extend(mine.filter(|session| session.announced).map(Row::live));
-        }
-        if list.stored != Some(false) && reach_all {
-            let is_live = |id| self.sessions.get(id).is_some_and(|session| session.announced);
-            let resting = stored.iter().filter(|stored| !is_live(&stored.id));
-            rows.extend(resting.map(Row::stored));
-        }
-        if list.cwd.is_some() {
-            rows.retain(|row| row.cwd == list.cwd);
-        }
-        if list.roots {
-            rows.retain(Row::is_root);
-        }
-        let time = |row: &Row| match list.order {
-            Order::Updated => row.updated_at,
-            Order::Created => row.created_at,
-        };
-        // Newest first; the id makes the order total, so that a cursor means one place.
-        rows.sort_by(|a, b| time(b).cmp(&time(a)).then_with(|| a.session_id.cmp(&b.session_id)));
-        let limit = list.limit.unwrap_or(LIST_ROWS_MAX).clamp(1, LIST_ROWS_MAX);
-        let start = match &list.cursor {
-            None => 0,
-            Some(cursor) => match rows.iter().position(|row| row.session_id == *cursor) {
-                Some(at) => at + 1,
-                None => {
-                    let issue = format!("cursor \"{cursor}\" names no session of this list");
-                    return self.refuse(out, asked, &Failure::invalid(&[&issue]));
-                }
-            },
-        };
-        let rest = rows.get(start..).unwrap_or_default();
-        let items = rest.get(..limit).unwrap_or(rest);
-        let more = items.len() < rest.len();
-        let cursor = items.last().filter(|_| more).map(|row| row.session_id.as_str());
-        let body = row::text(&Listing { items, cursor });
-        self.give(out, asked.connection, Frame::reply(&asked.frame, None, body));
     }
 }
 

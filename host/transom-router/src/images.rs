@@ -86,7 +86,12 @@ impl Router {
         match unseen {
             Unseen::Admitted => self.keep_images(out, id, intake),
             Unseen::Refused => {
-                let (door, route) = (Arc::clone(&session.door), session.agent.route().clone());
+                let door = Arc::clone(&session.door);
+                let own = session.agent.route().clone();
+                let route = match intake.prompt.route.clone() {
+                    Some(route) => self.routed(Some(route)),
+                    None => own,
+                };
                 let pending = Pending::Sight(id.clone(), Box::new(intake));
                 self.ask(out, Question::Serve { door, route }, pending);
             }

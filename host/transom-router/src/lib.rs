@@ -11,6 +11,7 @@ mod forks;
 mod images;
 mod inbox;
 mod leaving;
+mod listing;
 mod openings;
 mod peer;
 mod permissions;
@@ -24,13 +25,14 @@ mod row;
 mod sessions;
 mod showing;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use transom_frame::{ConnectionId, Failure, Frame, SessionId};
 use transom_harness::{
     agent::{Happened, Token},
     block::Block,
+    catalogue::Catalogue,
     hooks::HookAsk,
     image::ImageLimits,
     ports::{
@@ -173,6 +175,9 @@ pub struct Facts {
     pub door: Arc<str>,
     /// Fixed by the door's configuration.
     pub reach: Reach,
+    /// Lists hold stored sessions that nobody has open. A peer that shares the process with others gets none, whoever
+    /// opened them.
+    pub sees_stored: bool,
     /// Fixed by the door's configuration.
     pub answers: Answers,
     /// Frames that may wait for a slow peer before it is let go.
@@ -378,6 +383,20 @@ pub enum Question {
     List,
     /// The directory that stands at this path, wherever its links lead.
     Directory(String),
+    /// Which of these paths lead to the same directory as `path`. One that leads nowhere is compared as it is written.
+    Same {
+        /// Absolute.
+        path: String,
+        /// As headers of sessions have them.
+        others: BTreeSet<String>,
+    },
+    /// The last `session/title` event of each session.
+    Titles(Vec<SessionId>),
+    /// What there is to choose from.
+    Catalogue {
+        /// The door whose models are asked.
+        door: Arc<str>,
+    },
     /// A prompt's content with its images kept, so that it only names them (S-58).
     Keep {
         /// Of one prompt.
@@ -424,6 +443,12 @@ pub enum Answer {
     /// To `Question::Directory`: its path without links; `None` also for one that cannot be read, or whose path is no
     /// text.
     Directory(Option<String>),
+    /// To `Question::Same`: those of `others`.
+    Same(BTreeSet<String>),
+    /// To `Question::Titles`: as JSON text, in the order of the question; `None` for a session without one.
+    Titles(Result<Vec<Option<Arc<str>>>, StoreError>),
+    /// To `Question::Catalogue`.
+    Catalogue(Catalogue),
     /// To `Question::Keep`; the failure is for the peer.
     Kept(Result<Vec<Block>, Failure>),
     /// To `Question::Attachment`: the body of the reply; the failure is for the peer.

@@ -1,6 +1,6 @@
 //! Sessions on their way to life: opened new, joined live, or gone on with from the store (S-61, S-121, L-80).
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::json;
 use transom_frame::{Code, ConnectionId, Failure, SessionId};
@@ -9,6 +9,7 @@ use transom_harness::{
     chance::Chance,
     event::Event,
     header::Header,
+    ports::{Page, StoredSession},
 };
 
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     peer::Asked,
     request::{Mint, Open, OwnerWish, Request, Want},
     router::{Router, not_found, shutting_down},
-    row::last_seq,
+    row::{Row, last_seq},
     sessions::{Session, Work},
 };
 
@@ -184,7 +185,53 @@ impl Router {
         self.house(out, id, Born { agent, stored, created: true });
     }
 
-    /// Goes on with a stored session (L-80).
+    /// Goes on with a stored session that is this process's now, if it is the one that is meant: no child of another,
+    /// where roots are wanted, and in the directory that is named, by whatever path.
+    pub(crate) fn go_on(&mut self, out: &mut Vec<Effect>, id: &SessionId, stored: StoredSession) {
+        let Some(Opening { open, .. }) = self.opening.get(id) else { return };
+        let row = Row::stored(&stored);
+        if open.roots && !row.is_root() {
+            let text = format!("session \"{id}\" is the child of another session");
+            return self.fail_opening(out, id, &Failure::new(Code::NotResumable, text));
+        }
+        match (&open.cwd, row.cwd) {
+            (Some(path), Some(own)) if open.want == Want::Stored && *path != own => {
+                let (path, others) = (path.clone(), BTreeSet::from([own]));
+                self.ask(out, Question::Same { path, others }, Pending::Place(id.clone(), stored));
+            }
+            _ => self.read_whole(out, id, stored),
+        }
+    }
+
+    /// It is known whether the directory that was named is the session's own.
+    pub(crate) fn place_compared(
+        &mut self,
+        out: &mut Vec<Effect>,
+        id: &SessionId,
+        stored: StoredSession,
+        same: &BTreeSet<String>,
+    ) {
+        if !same.is_empty() {
+            return self.read_whole(out, id, stored);
+        }
+        let own = Row::stored(&stored).cwd.unwrap_or_default();
+        let wanted = self.opening.get(id).and_then(|opening| opening.open.cwd.clone());
+        let wanted = wanted.unwrap_or_default();
+        let text = format!("session \"{id}\" works in {own}, not in {wanted}");
+        let failure = Failure::new(Code::SessionConflict, text)
+            .with("sessionId", id.as_str())
+            .with("requestedCwd", wanted)
+            .with("existingCwd", own);
+        self.fail_opening(out, id, &failure);
+    }
+
+    fn read_whole(&mut self, out: &mut Vec<Effect>, id: &SessionId, stored: StoredSession) {
+        let page = Page::events(0, stored.events);
+        let question = Question::Read { session: id.clone(), page };
+        self.ask(out, question, Pending::Restore(id.clone(), stored));
+    }
+
+    /// Its log is read.
     pub(crate) fn resume(
         &mut self,
         out: &mut Vec<Effect>,

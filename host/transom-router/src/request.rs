@@ -33,6 +33,7 @@ pub(crate) enum Request {
     AskAnswer(AskAnswer),
     AskSettle(AskSettle),
     ModelsCheck(Route),
+    ModelsList,
     Subscribe(Subscribe),
     Unsubscribe(Unsubscribe),
 }
@@ -48,6 +49,9 @@ pub(crate) struct Open {
     pub(crate) owner: OwnerWish,
     /// What becomes of an answer that a cancel cuts (decision 42).
     pub(crate) partial: Option<Partial>,
+    /// Refuses what another session has delegated.
+    #[serde(default)]
+    pub(crate) roots: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -79,6 +83,8 @@ pub(crate) struct Prompt {
     pub(crate) mode: PromptMode,
     pub(crate) rpc_id: Option<String>,
     pub(crate) client_time_zone: Option<String>,
+    /// Holds from its turn on (decision 48).
+    pub(crate) route: Option<Route>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -97,6 +103,7 @@ struct RawPrompt<'a> {
     #[serde(default)]
     mode: PromptMode,
     source: Option<PromptSource>,
+    route: Option<Route>,
 }
 
 #[derive(Deserialize)]
@@ -134,10 +141,12 @@ pub(crate) struct List {
     /// Leaves out what other sessions have delegated.
     #[serde(default)]
     pub(crate) roots: bool,
+    /// Leaves out what works in another directory, by whatever path.
     pub(crate) cwd: Option<String>,
     #[serde(default)]
     pub(crate) order: Order,
-    /// Position to go on from, as the last answer gave it.
+    /// Position to go on from, as the last answer gave it: `<time>:<id>` of its last row, which need not be there any
+    /// more.
     pub(crate) cursor: Option<String>,
     pub(crate) limit: Option<usize>,
 }
@@ -291,6 +300,7 @@ pub(crate) enum Topic {
     Jobs,
     Queue,
     Projections,
+    Models,
 }
 
 #[derive(Debug, Deserialize)]
@@ -328,6 +338,7 @@ impl Request {
             "ask/answer" => Request::AskAnswer(body(frame)?),
             "ask/settle" => Request::AskSettle(body(frame)?),
             "models/check" => Request::ModelsCheck(body(frame)?),
+            "models/list" => empty(frame, Request::ModelsList)?,
             "events/subscribe" => Request::Subscribe(body(frame)?),
             "events/unsubscribe" => Request::Unsubscribe(body(frame)?),
             other => {
@@ -353,7 +364,7 @@ fn prompt(frame: &Frame) -> Result<Prompt, Failure> {
     let content = content(raw.content)?;
     let (rpc_id, client_time_zone) =
         raw.source.map_or((None, None), |source| (source.rpc_id, source.client_time_zone));
-    Ok(Prompt { content, mode: raw.mode, rpc_id, client_time_zone })
+    Ok(Prompt { content, mode: raw.mode, rpc_id, client_time_zone, route: raw.route })
 }
 
 fn content(raw: &RawValue) -> Result<Vec<Block>, Failure> {

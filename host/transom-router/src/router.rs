@@ -212,6 +212,7 @@ impl Router {
                 self.config = Arc::new(config);
                 let host = self.host.clone();
                 self.host = HostFacts { route, ceiling, kept_mode_max, workspaces, ..host };
+                self.tell_of_models(out);
             }
             Event::Shutdown => {
                 self.ending.get_or_insert_default();
@@ -354,6 +355,7 @@ impl Router {
                 let door = Arc::clone(&peer.facts.door);
                 self.ask(out, Question::Serve { door, route }, Pending::Check(asked));
             }
+            Request::ModelsList => self.list_models(out, asked),
             Request::SessionList(list) => self.ask(out, Question::List, Pending::List(asked, list)),
             // About one session: behind its opening, like everything else that is asked of it.
             Request::Subscribe(Subscribe { scope: Scope::Session | Scope::Tree, .. }) => {
@@ -439,6 +441,7 @@ impl Router {
             | Request::SessionOpen(_)
             | Request::SessionList(_)
             | Request::ModelsCheck(_)
+            | Request::ModelsList
             | Request::AskAnswer(_)
             | Request::AskSettle(_)
             | Request::Unsubscribe(_) => {}
@@ -487,14 +490,16 @@ impl Router {
         asked: Asked,
         prompt: Prompt,
     ) {
-        let Prompt { content, mode, rpc_id, client_time_zone } = prompt;
+        let Prompt { content, mode, rpc_id, client_time_zone, route } = prompt;
+        let route = route.map(|route| self.routed(Some(route)));
         let delivery = match mode {
             PromptMode::Queue => Delivery::Followup,
             PromptMode::Steer => Delivery::Steer,
         };
         let source = Source::User { rpc_id, client_time_zone };
-        let result = self.with_agent(out, now, id, |agent, effects| {
-            agent.prompt(effects, now, content, source, delivery)
+        let result = self.with_agent(out, now, id, |agent, effects| match route {
+            Some(route) => agent.prompt_on(effects, now, content, source, delivery, route),
+            None => agent.prompt(effects, now, content, source, delivery),
         });
         match result {
             Some(Ok(message)) => {

@@ -19,6 +19,9 @@ pub(crate) struct Row {
     pub(crate) session_id: String,
     pub(crate) created_at: u64,
     pub(crate) updated_at: u64,
+    /// Looked up for those rows that are shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
     live: bool,
     running: bool,
     blank: bool,
@@ -63,17 +66,20 @@ pub(crate) struct Added<'a> {
 
 /// Answer to `models/check`.
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Checked {
     route: Route,
     images: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_window: Option<u64>,
 }
 
 /// Answer to `session/list`.
 #[derive(Debug, Serialize)]
-pub(crate) struct Listing<'a> {
-    pub(crate) items: &'a [Row],
+pub(crate) struct Listing {
+    pub(crate) items: Vec<Row>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) cursor: Option<&'a str>,
+    pub(crate) cursor: Option<String>,
 }
 
 impl Row {
@@ -88,6 +94,7 @@ impl Row {
             session_id: header.id.to_string(),
             created_at: header.created_at,
             updated_at: session.agent.log().last_time(),
+            title: None,
             live: true,
             running: session.running,
             blank: session.agent.log().last_turn() == 0,
@@ -104,6 +111,7 @@ impl Row {
             session_id: stored.id.to_string(),
             created_at: header.get("createdAt").and_then(Value::as_u64).unwrap_or_default(),
             updated_at: stored.updated_at,
+            title: None,
             live: false,
             running: false,
             blank: stored.events == 0,
@@ -130,7 +138,9 @@ impl Baseline {
 
 impl From<Served> for Checked {
     fn from(served: Served) -> Checked {
-        let Served { provider, model, max_tokens, reasoning_effort, images, .. } = served;
+        let Served {
+            provider, model, max_tokens, reasoning_effort, images, context_window, ..
+        } = served;
         Checked {
             route: Route {
                 provider: Some(provider),
@@ -139,6 +149,7 @@ impl From<Served> for Checked {
                 reasoning_effort,
             },
             images,
+            context_window,
         }
     }
 }

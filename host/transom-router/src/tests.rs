@@ -8,6 +8,7 @@ mod hooks;
 mod images;
 mod intake;
 mod lines;
+mod listing;
 mod partial;
 mod places;
 mod questions;
@@ -122,6 +123,7 @@ fn facts(reach: Reach) -> Facts {
     Facts {
         door: "sdk".into(),
         reach,
+        sees_stored: reach == Reach::All,
         answers: Answers::Never,
         live_notices_max: 8,
         sessions_max: 100,
@@ -279,6 +281,9 @@ impl House {
             }
             Effect::Ask { ask, question } => {
                 let answer = match question {
+                    question @ (Question::Same { .. }
+                    | Question::Titles(_)
+                    | Question::Catalogue { .. }) => listing::answer(self, question),
                     Question::Claim(_) if self.no_claims => {
                         Answer::Claimed(Err(StoreError::Io("no disk".to_owned())))
                     }

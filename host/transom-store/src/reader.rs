@@ -122,6 +122,21 @@ impl SqliteReader {
         list().map_err(|error| self.failed("the list of sessions", &error))
     }
 
+    /// The last `session/title` event of a session, if there is one.
+    pub fn titled(&self, id: &SessionId) -> Result<Option<Arc<str>>, StoreError> {
+        let find = || {
+            self.connection
+                .prepare_cached(
+                    "SELECT text FROM events WHERE session = (SELECT key FROM sessions WHERE id = ?1)
+                     AND type = 'session/title' ORDER BY seq DESC LIMIT 1",
+                )?
+                .query_row([id.as_str()], |row| row.get::<_, String>(0))
+                .optional()
+        };
+        let found = find().map_err(|error| self.failed(&format!("session \"{id}\""), &error))?;
+        Ok(found.map(Into::into))
+    }
+
     /// Events `from..from + limit` of a session; none for a session that is not there.
     pub fn read(&self, id: &SessionId, page: Page) -> Result<Vec<Arc<str>>, StoreError> {
         // Both questions are about one moment of the log.

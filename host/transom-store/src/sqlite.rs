@@ -166,6 +166,10 @@ impl Store for SqliteStore {
         self.with_reader(SqliteReader::list)
     }
 
+    fn titled(&self, id: &SessionId) -> Result<Option<Arc<str>>, StoreError> {
+        self.with_reader(|reader| reader.titled(id))
+    }
+
     /// Must not be called from the sink, whose thread it waits for.
     fn close(&self) -> Result<(), StoreError> {
         // The writer empties the write-ahead log, which it can only do when nobody reads from it.

@@ -10,6 +10,7 @@ use transom_config::manifest::{self, Manifest};
 use transom_frame::Failure;
 use transom_harness::{
     agent::AgentConfig,
+    catalogue::Catalogue,
     chunk::Chunk,
     ports::{Attachments, ModelRequest, Models, RetryPolicy, Route, Served, Sink, Stop},
 };
@@ -42,6 +43,10 @@ impl Switch {
 impl Models for Switch {
     fn serve(&self, route: &Route) -> Result<Served, Failure> {
         self.models().serve(route)
+    }
+
+    fn catalogue(&self) -> Catalogue {
+        self.models().catalogue()
     }
 
     fn retry_policy(&self, provider: &str) -> RetryPolicy {

@@ -79,9 +79,8 @@ fn a_6_a_start_that_fails_says_why_and_leaves_standard_output_empty() {
 #[test]
 fn an_option_that_is_none_stops_the_start() {
     let place = Place::new();
-    let launch =
-        crate::support::acp::launch(&place, "[door.acp.options]\nsurface = \"standard\"\n");
+    let launch = crate::support::acp::launch(&place, "[door.acp.options]\nsurface = \"all\"\n");
     let ended = launch.run(&format!("{}\n", json!({"id": 1, "method": "initialize"})));
     assert_eq!((ended.code, ended.stdout.as_str()), (1, ""));
-    assert!(ended.stderr.contains("this version has \"automation\" alone"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("it must be \"automation\" or \"standard\""), "{}", ended.stderr);
 }

@@ -53,6 +53,60 @@ pub(super) fn reply(request: &Recorded) -> Reply {
     }
 }
 
+/// The reply in the recordings of the published runtime, whose model words its calls in another way.
+pub(super) fn published(request: &Recorded) -> Reply {
+    let scene = Scene::read(&request.body);
+    let bash = |id: &str, command: &str, description: &str, more: Value| {
+        let mut more = more;
+        more["description"] = description.into();
+        call(id, command, more)
+    };
+    let wide = |id: &str, command: &str, why: &str| {
+        let more = json!({"sandbox_permissions": "danger-full-access", "justification": why});
+        bash(id, command, "print", more)
+    };
+    let none = || json!({});
+    match (scene.mark.as_str(), scene.result.as_deref()) {
+        _ if scene.noticed => reply(request),
+        ("TOOL", None) => {
+            called(&[], &[bash("call_tool_1", "printf tool-output", "print", none())])
+        }
+        ("TEXTTOOL", None) => {
+            called(&["let me check"], &[bash("call_texttool_1", "printf ok", "print", none())])
+        }
+        ("PERM", None) => {
+            called(&[], &[wide("call_perm_1", "printf escalated", "the user asked for it")])
+        }
+        ("PERM2", None) => {
+            let calls = [
+                wide("call_perm_a", "printf one", "first"),
+                wide("call_perm_b", "printf two", "second"),
+            ];
+            called(&[], &calls)
+        }
+        ("SLOWTOOL", _) => {
+            let command = "echo > begun; sleep 30; printf late";
+            called(&[], &[bash("call_slow_1", command, "sleep", none())])
+        }
+        ("MODEL", _) => {
+            let body = &request.body;
+            let text = |value: &Value| value.as_str().unwrap_or("none").to_owned();
+            let (model, effort) = (text(&body["model"]), text(&body["reasoning_effort"]));
+            let thinking = text(&body["thinking"]["type"]);
+            said(&[&format!("model={model} effort={effort} thinking={thinking}")], "stop")
+        }
+        _ => reply(request),
+    }
+}
+
+/// The same, where the client takes its first prompt back before the answer begins.
+pub(super) fn unheard(request: &Recorded) -> Reply {
+    match Scene::read(&request.body).words.as_str() {
+        "[[PLAIN]] x" => Reply::pieces(vec![Piece::Silence]),
+        _ => published(request),
+    }
+}
+
 /// What the request asks for.
 struct Scene {
     mark: String,

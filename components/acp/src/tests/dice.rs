@@ -47,7 +47,7 @@ impl Table {
 
     fn input(&mut self, options: &str, input: Input) {
         let state = self.moved.suspend();
-        self.moved = Conversation::resume(with_options(options), 1, &state).expect("its own state");
+        self.moved = Conversation::resume(with_options(options), 2, &state).expect("its own state");
         let [mut one, mut other] = [Outputs::default(), Outputs::default()];
         self.straight.handle(&mut one, 0, input.clone()).expect("no fault");
         self.moved.handle(&mut other, 0, input).expect("no fault");
@@ -71,13 +71,23 @@ impl Table {
 
     /// What a client writes.
     fn line(&mut self, dice: &mut Dice, id: u64) -> String {
-        let session = format!("s{}", dice.roll(3));
-        let request = match dice.roll(8) {
+        let session = some_session(dice);
+        let at =
+            |method: &str, params: Value| json!({"id": id, "method": method, "params": params});
+        let request = match dice.roll(12) {
             0 => json!({"id": id, "method": "initialize", "params": {"protocolVersion": 1}}),
             1 => json!({"id": id, "method": "session/new", "params": {"cwd": "/w", "mcpServers": []}}),
             2..=4 => json!({"id": id, "method": "session/prompt", "params": {"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}}),
             5 => return json!({"method": "session/cancel", "params": {"sessionId": session}}).to_string(),
             6 => return json!({"method": "$/cancel_request", "params": {"requestId": dice.roll(id + 1)}}).to_string(),
+            // Unknown methods where the surface has none of them.
+            8 => at("session/list", json!({})),
+            9 => at("session/resume", json!({"sessionId": format!("r{}", dice.roll(2)), "cwd": "/w"})),
+            10 => at("session/close", json!({"sessionId": session})),
+            11 => {
+                let choice = json!({"sessionId": session, "configId": "model", "value": "[\"p\",\"m\"]"});
+                at("session/set_config_option", choice)
+            }
             _ => {
                 let asked = self.permissions.len() as u64;
                 let id = if asked == 0 { 0 } else { self.permissions[dice.roll(asked) as usize] };
@@ -105,9 +115,14 @@ impl Table {
             let mut reply = Frame { kind: FrameKind::Reply, ..frame };
             reply.body = match reply.name.as_str() {
                 "session/open" => {
-                    reply.session = Some(format!("s{}", self.sessions));
-                    self.sessions += 1;
-                    "{}".to_owned()
+                    if reply.session.is_none() {
+                        reply.session = Some(format!("s{}", self.sessions));
+                        self.sessions += 1;
+                    }
+                    json!({"cwd": "/w", "route": {"provider": "p", "model": "m"}}).to_string()
+                }
+                "attachment/read" => {
+                    json!({"attachment": {"mediaType": "image/png"}, "data": "AA=="}).to_string()
                 }
                 "session/prompt" => json!({"messageId": format!("m{}", dice.roll(6))}).to_string(),
                 "session/describe" => json!({"running": dice.roll(2) == 0}).to_string(),
@@ -122,7 +137,8 @@ impl Table {
             json!({"kind": "error", "error": {"message": "e"}}),
             json!({"kind": "interrupted"}),
         ];
-        let (name, body) = match dice.roll(7) {
+        let image = json!({"type": "image", "attachment": {"attachmentId": "a"}});
+        let (name, body) = match dice.roll(10) {
             0 => ("session/status", json!({"status": "idle"})),
             1 => ("session/status", json!({"status": "running"})),
             2 => ("inbox/claimed", json!({"turn": turn, "messageIds": [message]})),
@@ -138,21 +154,34 @@ impl Table {
                 }
                 ("ask/opened", ask)
             }
+            6 => {
+                let message = json!({"id": message, "content": [image]});
+                let data = json!({"turn": turn, "message": message});
+                ("session/event", json!({"type": "assistant/message", "data": data}))
+            }
+            7 => ("session/event", json!({"type": "turn/start", "data": {"turn": turn}})),
+            8 if dice.roll(8) == 0 => ("models/changed", json!({})),
             _ if dice.roll(8) == 0 => ("session/removed", json!({"why": "closed"})),
             _ => (
                 "ask/closed",
                 json!({"askId": message, "kind": "approval", "outcome": "cancelled"}),
             ),
         };
-        Some(Frame::notice(name, Some(&format!("s{}", dice.roll(3))), body.to_string()))
+        Some(Frame::notice(name, Some(&some_session(dice)), body.to_string()))
     }
+}
+
+/// One that a host has minted, or one that is gone on with.
+fn some_session(dice: &mut Dice) -> String {
+    ["s0", "s1", "s2", "r0", "r1"][dice.roll(5) as usize].to_owned()
 }
 
 #[test]
 fn each_request_is_answered_once_whatever_happens() {
     let mut settled = [0; 2];
-    for seed in 0..400 {
-        let options = if seed % 2 == 0 { "{}" } else { r#"{"images":true}"# };
+    for seed in 0..600 {
+        let options = ["{}", r#"{"images":true}"#, r#"{"surface":"standard"}"#];
+        let options = options[seed as usize % options.len()];
         let mut dice = Dice(seed);
         let mut table = Table::new(options);
         for id in 0..120 {

@@ -148,12 +148,12 @@ fn the_operator_names_the_agent_and_its_route() {
 
 #[test]
 fn an_option_that_is_wrong_is_refused_by_name() {
-    let known = "agentName, agentVersion, childPermissions, images, model, provider, surface";
+    let known = "agentName, agentVersion, childPermissions, images, model, provider, sessionListPageSize, surface";
     for (options, complaint) in [
         (r#"{"surfaces":1}"#, format!("option surfaces is unknown; known are {known}")),
         (
-            r#"{"surface":"standard"}"#,
-            r#"option surface is "standard"; this version has "automation" alone"#.to_owned(),
+            r#"{"surface":"all"}"#,
+            r#"option surface is "all"; it must be "automation" or "standard""#.to_owned(),
         ),
         (
             r#"{"model":""}"#,
@@ -167,6 +167,10 @@ fn an_option_that_is_wrong_is_refused_by_name() {
         (
             r#"{"childPermissions":"no"}"#,
             "option childPermissions is \"no\"; it must be true or false".to_owned(),
+        ),
+        (
+            r#"{"sessionListPageSize":0}"#,
+            "option sessionListPageSize is 0; it must be a number from 1 to 200".to_owned(),
         ),
         ("[]", "options are no JSON object: []".to_owned()),
     ] {

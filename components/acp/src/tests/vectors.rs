@@ -61,7 +61,7 @@ impl Play {
     fn input(&mut self, input: Input) {
         if self.swaps {
             let state = self.codec.suspend();
-            self.codec = Conversation::resume(setup(), 1, &state).expect("its own state");
+            self.codec = Conversation::resume(setup(), 2, &state).expect("its own state");
         }
         let mut out = Outputs::default();
         self.codec.handle(&mut out, 0, input).expect("nothing recorded is a fault");
@@ -261,7 +261,8 @@ fn the_automation_surface_is_spoken_as_recorded() {
         panic!("the departure of {rule} ({because}) is not needed any more");
     }
     let met: BTreeSet<_> = met.all().collect();
-    for (index, departure) in departures.iter().enumerate().filter(|(_, one)| !one.host) {
+    let here = |one: &Departure| !one.host && one.is_of("base-");
+    for (index, departure) in departures.iter().enumerate().filter(|(_, one)| here(one)) {
         // What puts nothing in the place of a line is met by not being played.
         let silent = format!("{departure:?}").contains("instead: Some([])");
         assert!(silent || met.contains(&index), "{departure:?} is met nowhere");

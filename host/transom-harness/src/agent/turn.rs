@@ -169,6 +169,7 @@ impl Agent {
         self.inbox_changed = true;
         let messages: Vec<_> = taken.iter().map(|message| message.id.clone()).collect();
         claimed.extend(messages.iter().cloned());
+        self.take_routes(&messages);
         if taken.iter().any(|message| matches!(message.source, Source::User { .. })) {
             self.refill_wakes();
         }

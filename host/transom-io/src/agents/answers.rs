@@ -2,7 +2,8 @@
 //! is answered whatever happens there. What an answer leads to is the router's.
 
 use std::{
-    path::Path,
+    collections::BTreeSet,
+    path::{Component, Path, PathBuf},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -38,6 +39,20 @@ impl Core {
             }
             Question::Serve { door, route } => {
                 let answer = Answer::Served(self.ports.models_of(&door).serve(&route));
+                self.next.push_back(Event::Answered { ask, answer });
+            }
+            Question::Same { path, others } => {
+                self.answer_later(ask, Answer::Same(BTreeSet::new()), move |_| {
+                    Answer::Same(same(&path, others))
+                });
+            }
+            Question::Titles(sessions) => {
+                self.answer_later(ask, Answer::Titles(Err(unlooked())), move |store| {
+                    Answer::Titles(sessions.iter().map(|session| store.titled(session)).collect())
+                });
+            }
+            Question::Catalogue { door } => {
+                let answer = Answer::Catalogue(self.ports.models_of(&door).catalogue());
                 self.next.push_back(Event::Answered { ask, answer });
             }
             Question::Read { session, page } => {
@@ -88,6 +103,30 @@ fn directory(path: &str) -> Option<String> {
     }
     // It is held and compared, so an approximation of it would be of no use.
     found.ok().filter(|found| found.is_dir())?.into_os_string().into_string().ok()
+}
+
+/// Those of `others` that lead to the directory at `path`.
+fn same(path: &str, mut others: BTreeSet<String>) -> BTreeSet<String> {
+    let place = place(path);
+    others.retain(|other| self::place(other) == place);
+    others
+}
+
+/// A path without links; one that leads nowhere without what can be left out of it.
+fn place(path: &str) -> PathBuf {
+    Path::new(path).canonicalize().unwrap_or_else(|_| {
+        let mut plain = PathBuf::new();
+        for part in Path::new(path).components() {
+            match part {
+                Component::CurDir => {}
+                Component::ParentDir => _ = plain.pop(),
+                Component::Prefix(_) | Component::RootDir | Component::Normal(_) => {
+                    plain.push(part)
+                }
+            }
+        }
+        plain
+    })
 }
 
 /// Claims first and looks then, so that nobody can store the session in between.

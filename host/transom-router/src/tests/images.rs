@@ -150,3 +150,28 @@ fn a_prompt_with_images_is_admitted_where_the_model_takes_them_or_is_not_known()
         assert_eq!(admitted(&house), [json!([{ "type": "text", "text": "kept" }])], "{sight:?}");
     }
 }
+
+#[test]
+fn images_are_offered_where_they_can_be_kept_and_seen() {
+    //
+    let cases = [(SEEN, true, true), (SEEN, false, false), (Images::Refused, true, false)];
+    for (images, sight, offered) in cases {
+        let mut house = house(images);
+        house.sight = Some(sight);
+        house.ask(1, "models/check", None, json!({}));
+        assert_eq!(house.body(1, "models/check")["images"], offered, "{images:?} {sight}");
+    }
+}
+
+#[test]
+fn images_are_for_the_model_that_their_prompt_names() {
+    // A-129, decision 48.
+    let mut house = house(SEEN);
+    house.sight = Some(false);
+    let mut prompt = look();
+    prompt["route"] = json!({ "provider": "p", "model": "blind" });
+    house.ask(1, "session/prompt", Some("main"), prompt);
+    let said = house.told();
+    assert!(said.contains("does not take images"), "{said}");
+    assert_eq!(admitted(&house), Vec::<Value>::new());
+}

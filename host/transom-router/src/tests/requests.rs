@@ -200,51 +200,6 @@ fn a_closed_session_is_gone_for_everybody() {
     assert_eq!(house.told(), expected);
 }
 
-#[test]
-fn sessions_are_listed_newest_first_in_pages() {
-    let mut house = House::new();
-    house.connect(1, facts(Reach::All));
-    for (id, created_at, updated_at) in [("a", 3, 1), ("b", 1, 3), ("c", 2, 2)] {
-        let header = json!({ "createdAt": created_at, "cwd": "/w" }).to_string();
-        house.stored.push(StoredSession { id: id.into(), header, events: 1, updated_at });
-    }
-    let page = |house: &mut House, body: Value| {
-        house.ask(1, "session/list", None, body);
-        let body: Value = serde_json::from_str(&house.frames.last().unwrap().1.body).unwrap();
-        let ids: Vec<_> =
-            body["items"].as_array().unwrap().iter().map(|row| row["sessionId"].clone()).collect();
-        (ids, body["cursor"].clone())
-    };
-    assert_eq!(page(&mut house, json!({ "limit": 2 })), (vec![json!("b"), json!("c")], json!("c")));
-    assert_eq!(page(&mut house, json!({ "cursor": "c" })), (vec![json!("a")], Value::Null));
-    assert_eq!(page(&mut house, json!({ "stored": false })), (vec![], Value::Null));
-    let by_birth = json!({ "order": "created", "limit": 2 });
-    assert_eq!(page(&mut house, by_birth), (vec![json!("a"), json!("c")], json!("c")));
-    let next = json!({ "order": "created", "cursor": "c" });
-    assert_eq!(page(&mut house, next), (vec![json!("b")], Value::Null));
-}
-
-#[test]
-fn a_list_of_roots_has_forks_and_no_delegated_sessions() {
-    //
-    let mut house = House::new();
-    house.connect(1, facts(Reach::All));
-    let child = json!({ "createdAt": 1, "parentSession": "main", "origin": "subagent" });
-    let fork = json!({ "createdAt": 2, "parentSession": "main", "seedLength": 3 });
-    for (id, header) in [("child", child), ("fork", fork), ("main", json!({ "createdAt": 0 }))] {
-        let (header, updated_at) = (header.to_string(), 1);
-        house.stored.push(StoredSession { id: id.into(), header, events: 1, updated_at });
-    }
-    let mut ids = |body: Value| {
-        house.ask(1, "session/list", None, body);
-        let body: Value = serde_json::from_str(&house.frames.last().unwrap().1.body).unwrap();
-        let rows = body["items"].as_array().unwrap();
-        rows.iter().map(|row| row["sessionId"].clone()).collect::<Vec<_>>()
-    };
-    assert_eq!(ids(json!({})), ["child", "fork", "main"]);
-    assert_eq!(ids(json!({ "roots": true })), ["fork", "main"]);
-}
-
 /// A session that another process has stored: one finished turn.
 fn stored_before() -> House {
     let mut first = House::with_session();

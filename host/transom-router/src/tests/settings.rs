@@ -184,7 +184,7 @@ fn sessions_work_where_they_may() {
 
 #[test]
 fn a_stored_session_is_looked_at_where_it_would_work() {
-    // Its own directory counts, not the one that the request names.
+    // The directory that it was moved to counts, not that of its header.
     let mut first = answered();
     first.ask(1, "session/open", Some("far"), json!({ "want": "new", "cwd": "/far" }));
     first.ask(1, "session/directory", Some("main"), json!({ "set": "/far" }));
@@ -198,7 +198,7 @@ fn a_stored_session_is_looked_at_where_it_would_work() {
         let events = log.len() as u64;
         house.stored.push(StoredSession { id: id.into(), header, events, updated_at: 1 });
         house.log.extend(log);
-        house.ask(1, "session/open", Some(id), json!({ "want": "stored", "cwd": "/srv/work/b" }));
+        house.ask(1, "session/open", Some(id), json!({ "want": "stored" }));
         house.commit();
         let told = house.told();
         assert!(told.contains(expected), "{told}");

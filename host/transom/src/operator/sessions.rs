@@ -57,6 +57,7 @@ impl HostOperator {
         let mut peer = self.host.attach(Facts {
             door: "control".into(),
             reach: Reach::All,
+            sees_stored: true,
             answers: Answers::Never,
             live_notices_max: 16,
             sessions_max: 0,

@@ -43,7 +43,7 @@ impl HostOperator {
     }
 
     /// Whether a live session could have written a file of the operator's. It is said once.
-    async fn is_exposed(&self, manifest: &Manifest) -> anyhow::Result<bool> {
+    pub(super) async fn is_exposed(&self, manifest: &Manifest) -> anyhow::Result<bool> {
         let live = self.sessions().await?.sessions;
         let (files, confinement) = (self.origin.files(manifest), self.tooling.confinement());
         let directory = self.directory.clone();

@@ -48,8 +48,12 @@ pub(crate) async fn keep_watch(operator: Arc<HostOperator>, mut stop: watch::Rec
             let first = seen.tried.replace(mark).is_none();
             let (component, source) = key;
             match operator.refresh(&component, first).await {
-                Ok(0) => {}
-                Ok(_) => info!(component, source = %source.display(), "changed file swapped in"),
+                Ok(Some(0)) => {}
+                // It is looked at again once nobody could have written it.
+                Ok(None) => seen.tried = None,
+                Ok(Some(_)) => {
+                    info!(component, source = %source.display(), "changed file swapped in")
+                }
                 Err(error) => {
                     warn!(component, error = whole(&error), "changed file is not swapped in");
                 }
@@ -71,11 +75,12 @@ async fn mark(path: &std::path::Path) -> Option<Mark> {
 
 impl HostOperator {
     /// Swaps in the manifest's file of a component where it is another than what serves. At the first look a component that
-    /// somebody chose by hand stays. Gives at how many doors there was a swap.
-    async fn refresh(&self, component: &str, first: bool) -> anyhow::Result<usize> {
+    /// somebody chose by hand stays. Gives at how many doors there was a swap; none where a session that began meanwhile could have
+    /// written what was read (P-34).
+    async fn refresh(&self, component: &str, first: bool) -> anyhow::Result<Option<usize>> {
         let mut state = self.state.lock().await;
         if first && state.by_hand.contains(component) {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let (mut doors, mut versions) = (Vec::new(), Vec::new());
         for door in self.serving(component)? {
@@ -86,10 +91,13 @@ impl HostOperator {
             }
         }
         if !doors.is_empty() {
+            if self.is_exposed(&state.manifest).await? {
+                return Ok(None);
+            }
             self.commit(&state.manifest, &doors, versions).await;
             state.by_hand.remove(component);
         }
-        Ok(doors.len())
+        Ok(Some(doors.len()))
     }
 
     /// Components of doors whose files are watched, with their files.

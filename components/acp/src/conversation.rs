@@ -8,13 +8,12 @@ use std::mem;
 
 use transom_guest::{
     Ending, Farewell, Fault, FaultKind, Frame, FrameKind, Input, Machine, Manifest, Millis,
-    Outputs, Setup,
-    jsonrpc::{RequestId, text},
+    Outputs, Setup, jsonrpc::RequestId,
 };
 
 use crate::{
     content::{self, Images},
-    message::{Incoming, Notification, Request, Response, classify},
+    message::{self, Incoming, Notification, Request, Response, classify},
     options::Options,
     params,
     permission::{self, Decision},
@@ -85,7 +84,10 @@ impl Machine for Conversation {
 /// What the client says.
 impl Conversation {
     fn line(&mut self, out: &mut Outputs, bytes: Vec<u8>) {
-        let line = text(bytes);
+        let line = match message::line(bytes) {
+            Ok(line) => line,
+            Err(skipped) => return out.unit(translate::skipped(skipped)),
+        };
         match classify(&line) {
             Incoming::Blank => {}
             Incoming::Bad(bad) => out.unit(translate::bad(bad)),

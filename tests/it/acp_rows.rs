@@ -7,6 +7,7 @@ mod ending;
 mod framing;
 mod handshake;
 mod launch;
+mod longest;
 mod permissions;
 mod prompts;
 mod sessions;

@@ -6,11 +6,11 @@
 
 use transom_guest::{
     Ending, Farewell, Fault, FaultKind, Frame, FrameKind, Input, Machine, Manifest, Millis,
-    Outputs, Setup, jsonrpc::text,
+    Outputs, Setup,
 };
 
 use crate::{
-    message::{Incoming, Notification, Request, Response, classify},
+    message::{self, Incoming, Notification, Request, Response, classify},
     openings::refuse_opening,
     options::{Options, Surface},
     params, permission,
@@ -83,7 +83,10 @@ impl Machine for Conversation {
 /// What the client says.
 impl Conversation {
     fn line(&mut self, out: &mut Outputs, bytes: Vec<u8>) {
-        let line = text(bytes);
+        let line = match message::line(bytes) {
+            Ok(line) => line,
+            Err(skipped) => return out.unit(translate::skipped(skipped)),
+        };
         match classify(&line) {
             Incoming::Blank => {}
             Incoming::Bad(bad) => out.unit(translate::bad(bad)),

@@ -4,9 +4,13 @@
 use std::borrow::Cow;
 
 use transom_guest::{
+    Excess, Skipped,
     json::{Reader, Text},
-    jsonrpc::{RequestId, is_number, is_string, trim},
+    jsonrpc::{RequestId, is_number, is_string, text, trim},
 };
+
+/// Bytes of a line. The host holds lines to it; here it counts for those that become longer as they are read.
+const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// A line of the client.
 #[derive(Debug)]
@@ -47,6 +51,18 @@ pub(crate) enum Bad {
     NotJson,
     Batch,
     Invalid,
+}
+
+/// The text of a line. What is not UTF-8 in it takes three times the room as the characters that say so, which could be
+/// more than the host takes of a codec: such a line is one that is too long.
+pub(crate) fn line(bytes: Vec<u8>) -> Result<String, Skipped> {
+    let length = bytes.len();
+    let line = text(bytes);
+    if line.len() > length.max(LINE_BYTES_MAX) {
+        let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        return Err(Skipped { lane: 0, why: Excess::TooLong, bytes });
+    }
+    Ok(line)
 }
 
 /// Reads one line. White space around it is that of ECMAScript.

@@ -50,6 +50,11 @@ impl Issues {
         level.errors.push(error);
     }
 
+    /// Whether no more are listed. What comes behind is not looked at either: to complain takes much longer than to read.
+    fn is_full(&self) -> bool {
+        self.count >= ISSUES_MAX
+    }
+
     fn root(error: String) -> Issues {
         let mut issues = Issues::default();
         issues.add(&[], error);
@@ -227,7 +232,9 @@ fn list(
     let read = value.and_then(|value| {
         Reader::new(value).array(|reader| {
             let value = reader.value()?;
-            entry(issues, &[name, &at.to_string()], value);
+            if !issues.is_full() {
+                entry(issues, &[name, &at.to_string()], value);
+            }
             at += 1;
             Some(())
         })
@@ -361,7 +368,9 @@ pub(crate) fn prompt(params: Option<&str>) -> Result<Prompt<'_>, Issues> {
     let read = prompt.and_then(|prompt| {
         Reader::new(prompt).array(|reader| {
             let value = reader.value()?;
-            blocks.extend(block(&mut issues, &at.to_string(), value));
+            if !issues.is_full() {
+                blocks.extend(block(&mut issues, &at.to_string(), value));
+            }
             at += 1;
             Some(())
         })

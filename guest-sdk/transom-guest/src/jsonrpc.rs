@@ -1,7 +1,7 @@
 //! What every codec of a JSON-RPC protocol needs: lines as text, strings of members, ids that come back as they were.
 //! Which messages there are is left to the codec.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, str::Utf8Chunk};
 
 use crate::json::{Text, push_text};
 
@@ -65,8 +65,19 @@ pub fn is_number(value: &str) -> bool {
 
 /// Bytes that are not UTF-8 become U+FFFD.
 pub fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    String::from_utf8(bytes).unwrap_or_else(|error| mended(error.as_bytes()))
+}
+
+/// One byte may become three. There is room for all of them from the start: what grows is there twice meanwhile.
+fn mended(bytes: &[u8]) -> String {
+    let replaced = |invalid: &[u8]| if invalid.is_empty() { "" } else { "\u{fffd}" };
+    let length = |chunk: Utf8Chunk<'_>| chunk.valid().len() + replaced(chunk.invalid()).len();
+    let mut text = String::with_capacity(bytes.utf8_chunks().map(length).sum());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.push_str(replaced(chunk.invalid()));
+    }
+    text
 }
 
 /// A number as it is echoed: integers exactly, of whatever length; what has a fraction or an exponent as

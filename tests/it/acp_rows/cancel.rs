@@ -9,7 +9,7 @@ use std::{
 };
 
 use nix::{sys::stat::Mode, unistd::mkfifo};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{
     acp::{Stage, chunks, error, prompt, request, stop},
@@ -68,6 +68,36 @@ fn row_30_a_prompt_right_behind_a_cancel_runs() {
             "{mark}"
         );
     }
+}
+
+#[test]
+fn a_78_a_cancel_counts_behind_more_prompts_than_may_wait() {
+    let mut stage = Stage::with("[door.acp.limits]\npending-requests-max = 4\n");
+    let sessions = [(); 8].map(|()| stage.session());
+    let [first, others @ ..] = &sessions;
+    stage.client.prompt("hangs", first, "[[HANG]]");
+    let busy = stage.client.call("busy", "session/prompt", prompt(first, "x"));
+    assert!(error(&busy).ends_with("already in flight for this session"));
+    let mut burst: String = others
+        .iter()
+        .map(|session| request("p", "session/prompt", prompt(session, "[[PLAIN]]")) + "\n")
+        .collect();
+    let cancel =
+        json!({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": first}});
+    burst.push_str(&format!("{cancel}\n"));
+    stage.client.wire.write(burst.as_bytes());
+    assert_eq!(stop(&stage.client.until("hangs").1), "cancelled");
+    let turns = |seen: &[Value]| seen.iter().filter(|frame| frame["id"] == "p").count();
+    while turns(&stage.client.seen) < others.len() {
+        stage.client.next();
+    }
+    let overloaded = |frame: &&Value| {
+        frame["error"]["message"].as_str().is_some_and(|why| why.contains("too many requests"))
+    };
+    assert!(stage.client.seen.iter().find(overloaded).is_some(), "the bound was met");
+    // What was cancelled stands in nobody's way.
+    let (updates, answer) = stage.client.turn(first, "[[PLAIN]]");
+    assert_eq!((chunks(&updates), stop(&answer)), (vec!["hello there".to_owned()], "end_turn"));
 }
 
 #[test]

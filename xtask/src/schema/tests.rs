@@ -211,6 +211,7 @@ fn what_the_checks_accept_is_accepted() {
 /// Complaints that only a whole reading can make: what keys have to do with each other, what must be there, duplicates
 /// up to spelling, what a pattern cannot say.
 const BEYOND: &[&str] = &[
+    "config/invalid/answers-foreign",
     "config/invalid/answers-nobody",
     "config/invalid/column-in-characters",
     "config/invalid/component-named-frames",

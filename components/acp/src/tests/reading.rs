@@ -123,6 +123,18 @@ fn a_21_a_line_over_the_bounds_is_answered() {
 }
 
 #[test]
+fn a_21_a_line_that_is_no_utf_8_may_not_become_longer_than_a_line() {
+    use crate::message::line;
+
+    let short = b"a\xffb\xe4\xb8c".to_vec();
+    assert_eq!(line(short).as_deref(), Ok("a\u{fffd}b\u{fffd}c"));
+    let long = vec![0xff; 11_184_811];
+    let skipped = line(long).expect_err("three bytes of each");
+    assert_eq!((skipped.why, skipped.bytes), (transom_guest::Excess::TooLong, 33_554_433));
+    assert_eq!(line(vec![0xff; 11_184_810]).map(|line| line.len()), Ok(33_554_430));
+}
+
+#[test]
 fn the_last_of_two_members_counts() {
     // Decision 73.
     let line = r#"0 unit {"id":1,"id":2,"method":"x","method":"authenticate","params":{},"params":{"methodId":"x"}}"#;

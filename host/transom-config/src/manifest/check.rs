@@ -7,7 +7,7 @@ use std::{
 };
 
 use toml::{Spanned, de::DeTable};
-use transom_doors::Answers;
+use transom_doors::{Answers, DoorCodec};
 use transom_policy::{DOOR_LIMITS, nearest};
 
 use super::{
@@ -296,15 +296,31 @@ fn answers(
     };
     // An approval asked there would wait for ever.
     if let (Some(name), Some(node)) = (built_in, table.get("answers"))
-        && answers != Answers::Never
-        && transom_doors::find(name).is_ok_and(|door| door.answers == Answers::Never)
+        && let Some(why) = shows_less(name, answers)
     {
-        let message = format!(
-            "`answers` is `{word}`, but `{name}` has no way to ask its peers; leave `answers` out"
-        );
+        let message = format!("`answers` is `{word}`, but {why}");
         reader.complain(node.span().start, message);
     }
     Some(answers)
+}
+
+/// Why the peers of this built-in door would not see all that they were to be asked. What `frames` shows is for its peers to
+/// say.
+fn shows_less(name: &str, answers: Answers) -> Option<String> {
+    let door = transom_doors::find(name).ok()?;
+    let is_component = matches!(door.codec, DoorCodec::Component(_));
+    match (door.answers, answers) {
+        (Answers::Never, Answers::Owned | Answers::Always) => {
+            Some(format!("`{name}` has no way to ask its peers; leave `answers` out"))
+        }
+        (Answers::Owned, Answers::Always) if is_component => Some(format!(
+            "`{name}` asks its peers about their own sessions alone; right would be `owned` or `never`"
+        )),
+        (
+            Answers::Never | Answers::Owned | Answers::Always,
+            Answers::Never | Answers::Owned | Answers::Always,
+        ) => None,
+    }
 }
 
 fn carrier(

@@ -13,6 +13,16 @@ use crate::{
     pending::FRAME_ID_BYTES_MAX,
 };
 
+/// Requests that begin nothing: they stop, withdraw or answer what is there.
+const TAKES_BACK: [&str; 6] = [
+    "ask/answer",
+    "ask/settle",
+    "host/shutdown",
+    "session/cancel",
+    "session/close",
+    "session/queue",
+];
+
 impl Open {
     /// Performs the outputs of one call, in order, up to a close.
     pub(super) fn perform(
@@ -140,7 +150,7 @@ impl Open {
             log_refused(out, "request refused", &frame, &reason);
             let message = format!("this door may not send {}", frame.name);
             Some(Failure::new(Code::Denied, message).with("frame", &*frame.name))
-        } else if self.asking.is_full(self.serving.policy.limits.pending_requests_max) {
+        } else if self.asking.is_full(self.room_for(&frame.name)) {
             Some(overloaded())
         } else {
             None
@@ -153,6 +163,13 @@ impl Open {
             None => out.push(Effect::Frame(frame)),
         }
         Ok(())
+    }
+
+    /// How many requests may be pending beside one of this name. What stops or answers something has as much room again:
+    /// a peer that asks for more than it may must still be able to take back what it has.
+    fn room_for(&self, name: &str) -> u64 {
+        let requests = self.serving.policy.limits.pending_requests_max;
+        if TAKES_BACK.contains(&name) { requests.saturating_mul(2) } else { requests }
     }
 
     /// Why a frame may not be sent, if it may not.

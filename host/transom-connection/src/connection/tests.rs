@@ -339,6 +339,20 @@ fn a_request_too_many_fails_as_overloaded_and_the_next_one_may_go() {
 }
 
 #[test]
+fn what_is_under_way_can_be_taken_back_when_nothing_more_may_begin() {
+    assert_snapshot!(tell(&[
+        "1 unit request 1 session/a; request 2 session/b; request 3 session/cancel; request 4 session/queue; request 5 session/close"
+    ]), @r#"
+    > 1 unit request 1 session/a; request 2 session/b; request 3 session/cancel; request 4 session/queue; request 5 session/close
+    < request session/a 1 {}
+    < request session/b 2 {}
+    < request session/cancel 3 {}
+    < request session/queue 4 {}
+    < write 2 heard failure session/close 5 {"code":"overloaded","message":"too many requests wait for their answer","details":{"limit":"pending-requests-max"}}
+    "#);
+}
+
+#[test]
 fn a_request_of_the_host_too_many_fails_as_overloaded() {
     assert_snapshot!(tell(&[
         "1 frame request 1 tools/call",

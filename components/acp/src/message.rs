@@ -93,7 +93,8 @@ fn object(mut reader: Reader<'_>) -> Incoming<'_> {
             "method" => method = value,
             "params" => params = value,
             "result" => result = value,
-            "error" => error = value,
+            // Absent, as every optional member.
+            "error" => error = value.filter(|value| *value != "null"),
             _ => {}
         }
         Some(())

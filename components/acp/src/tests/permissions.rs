@@ -52,6 +52,10 @@ fn row_34_only_one_answer_grants() {
             answer("rejected"),
         ),
         (r#"{"id":0,"result":{"outcome":{"outcome":"cancelled"}}}"#, settle("cancelled")),
+        (
+            r#"{"id":0,"error":null,"result":{"outcome":{"outcome":"cancelled"}}}"#,
+            settle("cancelled"),
+        ),
         (r#"{"id":0,"result":{"outcome":{"outcome":"selected"}}}"#, settle("unavailable")),
         (r#"{"id":0,"result":{"outcome":"selected"}}"#, settle("unavailable")),
         (r#"{"id":0,"result":{}}"#, settle("unavailable")),

@@ -13,7 +13,7 @@ use transom_guest::{
 
 use crate::{
     failure::{self, Failure},
-    message::{Incoming, Notification, Outcome, Request, Response, classify, members},
+    message::{Incoming, Notification, Outcome, Request, Response, classify, members, whole},
     options::Options,
     permission::{self, Decision, Permission},
     state::{Asked, Memory, STATE_FORMAT, Stage, Start},
@@ -190,7 +190,7 @@ impl Conversation {
         let stage = failure::Stage::Initialize;
         let failure = match outcome {
             Outcome::Result(result) => match translate::member(result, "protocolVersion") {
-                Some("1") => None,
+                Some(version) if whole(version) == Some(1) => None,
                 version => Some(Failure::version(version)),
             },
             Outcome::Error(refused) => {

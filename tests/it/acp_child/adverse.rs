@@ -156,7 +156,7 @@ fn what_cannot_be_started_is_refused_in_words() {
 }
 
 /// The same host once more, in the same place.
-fn relaunched(parent: Parent) -> Parent {
+pub(super) fn relaunched(parent: Parent) -> Parent {
     let Parent { place, peer } = parent;
     drop(peer);
     let manifest = place.root().join("transom.toml");

@@ -8,12 +8,12 @@ use std::mem;
 use transom_guest::{
     Ending, Farewell, Fault, FaultKind, Frame, FrameKind, Input, Machine, Manifest, Millis,
     Outputs, Setup, Skipped,
-    jsonrpc::{string, text},
+    jsonrpc::{RequestId, string, text},
 };
 
 use crate::{
     failure::{self, Failure},
-    message::{Incoming, Notification, Outcome, Request, Response, classify, members, whole},
+    message::{Incoming, Notification, Outcome, Request, Response, classify, members},
     options::Options,
     permission::{self, Decision, Permission},
     state::{Asked, Memory, STATE_FORMAT, Stage, Start},
@@ -190,7 +190,8 @@ impl Conversation {
         let stage = failure::Stage::Initialize;
         let failure = match outcome {
             Outcome::Result(result) => match translate::member(result, "protocolVersion") {
-                Some(version) if whole(version) == Some(1) => None,
+                // As with ids, what a number says counts: there are languages that write 1 as 1.0.
+                Some(version) if *RequestId::of(version).0 == *"1" => None,
                 version => Some(Failure::version(version)),
             },
             Outcome::Error(refused) => {

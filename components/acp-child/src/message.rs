@@ -101,7 +101,7 @@ fn object(mut reader: Reader<'_>) -> Option<Incoming<'_>> {
                 (_, Some(result)) => Outcome::Result(result),
                 (_, None) => Outcome::Nothing,
             };
-            Some(Incoming::Response(Response { id: whole(&id.0), outcome }))
+            Some(Incoming::Response(Response { id: id.0.parse().ok(), outcome }))
         }
         (Some(method), id) => {
             let method = Text::of(method)?.decode();
@@ -111,15 +111,6 @@ fn object(mut reader: Reader<'_>) -> Option<Incoming<'_>> {
             })
         }
     }
-}
-
-/// The largest number that is looked for: that of the last request of this side is 2.
-const WHOLE_MAX: u8 = 9;
-
-/// A small whole number, however it is written: there are languages that write 1 as 1.0.
-pub(crate) fn whole(raw: &str) -> Option<u64> {
-    let number: f64 = raw.parse().ok()?;
-    (0..=WHOLE_MAX).find(|whole| f64::from(*whole) == number).map(u64::from)
 }
 
 fn refused(error: &str) -> Refused<'_> {

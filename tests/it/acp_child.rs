@@ -3,6 +3,7 @@
 
 mod adverse;
 mod ends;
+mod jobs;
 mod own;
 mod rows;
 mod swap;

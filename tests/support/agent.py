@@ -112,6 +112,11 @@ def prompted(request):
         say("partial")
         note("said", "partial")
         for_ever()
+    if name == "wanderer":
+        start("sleep", "1000")
+        start("sleep", "1000", start_new_session=True)
+        note("said", "partial")
+        for_ever()
     if name == "die-prompt":
         say("half")
         os._exit(3)

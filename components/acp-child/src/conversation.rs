@@ -8,7 +8,7 @@ use std::mem;
 use transom_guest::{
     Ending, Farewell, Fault, FaultKind, Frame, FrameKind, Input, Machine, Manifest, Millis,
     Outputs, Setup, Skipped,
-    jsonrpc::{string, text},
+    jsonrpc::{RequestId, string, text},
 };
 
 use crate::{
@@ -190,7 +190,8 @@ impl Conversation {
         let stage = failure::Stage::Initialize;
         let failure = match outcome {
             Outcome::Result(result) => match translate::member(result, "protocolVersion") {
-                Some("1") => None,
+                // As with ids, what a number says counts: there are languages that write 1 as 1.0.
+                Some(version) if *RequestId::of(version).0 == *"1" => None,
                 version => Some(Failure::version(version)),
             },
             Outcome::Error(refused) => {

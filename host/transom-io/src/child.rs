@@ -162,7 +162,7 @@ impl Stop for Abort {
 }
 
 impl Place {
-    /// `None`: there are as many as there may be; gives how many.
+    /// Fails where there are as many as there may be, with how many that is.
     fn take(shared: &Arc<Shared>) -> Result<Place, u64> {
         let most = shared.door.slot.active().policy.limits.connections_max;
         let mut taken = false;

@@ -23,7 +23,7 @@ use crate::stat::{Stat, processes};
 const DIRECTORY: &str = "groups";
 
 /// The variable by which everything that a run started can be told, however far it has wandered.
-const MARK: &str = "TRANSOM_RUN";
+pub(crate) const MARK: &str = "TRANSOM_RUN";
 
 /// From this size on the notes are written anew, without those that have been settled.
 const NOTES_BYTES_MAX: u64 = 65_536;

@@ -39,7 +39,7 @@ pub use crate::{
     environment::{Environment, is_secret, is_withheld, scrub},
     host::{adopt_orphans, end_descendants, protect_host},
     leftover::{Leftovers, Sweep, Swept, sweep},
-    mark::Mark,
+    mark::{Mark, is_mark},
     own::OwnDirectory,
     places::{Confinement, Network, Places},
     priority::step_back,

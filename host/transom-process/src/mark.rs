@@ -7,8 +7,16 @@ use std::{
     process, thread,
 };
 
-/// The variable it stands in.
+use crate::leftover;
+
+/// The variable it stands in, alone and as it begins an entry of an environment.
+const NAME: &str = "TRANSOM_SESSION";
 const VARIABLE: &[u8] = b"TRANSOM_SESSION=";
+
+/// Whether a variable of this name is the host's own to set: by what it holds it finds what it has started.
+pub fn is_mark(name: &str) -> bool {
+    [leftover::MARK, NAME].contains(&name)
+}
 
 /// Such a name. It can have parts, which whoever looks for the whole finds too.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,7 +45,7 @@ impl Mark {
 
     /// The variable and its value.
     pub(crate) fn variable(&self) -> (&'static str, &str) {
-        ("TRANSOM_SESSION", &self.0)
+        (NAME, &self.0)
     }
 
     /// Whether an environment, as the system shows it, carries this mark or a part of it.

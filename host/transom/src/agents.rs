@@ -2,6 +2,7 @@
 //! environments scrubbed. Nothing is started here.
 
 use std::{
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::Duration,
@@ -15,12 +16,17 @@ use transom_io::{
     Host, OpenDoor,
     child::{AgentSettings, ChildAgents, Marks, Permission, can_enter},
 };
-use transom_process::{Spawner, scrub};
+use transom_process::{Spawner, is_mark, scrub};
 use transom_tools::{Providers, Registry};
 
 use crate::{doors, environment::Environment};
 
-/// How one agent is started. A program that is named by a path has to be there, and so has a directory.
+/// Where this host works, and worked before. An agent works elsewhere, and some programs believe these more than the
+/// system.
+const PLACES: [&str; 2] = ["PWD", "OLDPWD"];
+
+/// How one agent is started. A program that is named by a path has to be there and executable, and a directory has to be
+/// one that can be entered. Looks at the file system.
 pub(crate) fn settings(
     name: &str,
     agent: &Agent,
@@ -33,6 +39,9 @@ pub(crate) fn settings(
             if !path.is_file() {
                 bail!("the program of agent `{name}` is not a file: {}", path.display());
             }
+            if !can_run(&path) {
+                bail!("the program of agent `{name}` is not executable: {}", path.display());
+            }
             path
         }
     };
@@ -41,10 +50,19 @@ pub(crate) fn settings(
     if let Some(directory) = directory.as_deref().filter(|directory| !can_enter(directory)) {
         bail!("subagent-acp: config cwd is not an accessible directory: {}", directory.display());
     }
+    let given = agent.environment.keys().chain(&agent.keep_environment);
+    if let Some(mark) = given.into_iter().find(|variable| is_mark(variable)) {
+        bail!(
+            "agent `{name}` cannot be given `{mark}`, by which this host finds what it has started; leave it out"
+        );
+    }
     let set = agent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
     let left_out = agent.without_environment.iter().map(|name| (name.clone(), None));
     let explicit: Vec<_> = set.chain(left_out).collect();
-    let scrubbed = scrub(&environment.variables, &agent.keep_environment, &explicit);
+    let keep = &agent.keep_environment;
+    let own_place = |name: &String| PLACES.contains(&name.as_str()) && !keep.contains(name);
+    let variables = environment.variables.iter().filter(|(name, _)| !own_place(name));
+    let scrubbed = scrub(&variables.cloned().collect::<Vec<_>>(), keep, &explicit);
     let settings = AgentSettings {
         name: name.to_owned(),
         program: program.with_context(|| format!("the program of agent `{name}` is no text"))?,
@@ -68,6 +86,11 @@ pub(crate) fn all_settings(
     environment: &Environment,
 ) -> anyhow::Result<Vec<(AgentSettings, Vec<String>)>> {
     manifest.agents.iter().map(|(name, agent)| settings(name, agent, environment)).collect()
+}
+
+/// Whether anybody may run a file; whether this host may is told when it does. Looks at the file system.
+fn can_run(path: &Path) -> bool {
+    path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0)
 }
 
 /// The path of an agent's program, where it is not a name that is looked up.
@@ -261,6 +284,8 @@ mod tests {
                 "DSH_X",
                 "dsh_x",
                 "A_PASSPHRASE",
+                "PWD",
+                "OLDPWD",
             ]
             .map(pair)
             .to_vec(),
@@ -281,12 +306,43 @@ mod tests {
         assert_eq!(withheld, ["A_PASSPHRASE", "DSH_X", "X_API_KEY", "dsh_x"]);
     }
 
+    /// where an agent works is not where this host does, whatever the environment says.
+    #[test]
+    fn an_agent_is_not_told_where_this_host_works_unless_somebody_wants_it() {
+        for (table, expected) in [
+            ("", None),
+            ("keep-environment = ['PWD']", Some("value of PWD")),
+            ("env = { PWD = '/there' }", Some("/there")),
+        ] {
+            let manifest = manifest(&format!("command = ['a']\n{table}"));
+            let (settings, withheld) = all_settings(&manifest, &environment()).unwrap().remove(0);
+            let told = |wanted: &str| {
+                let found = settings.environment.iter().find(|(name, _)| name == wanted);
+                found.map(|(_, value)| value.as_str())
+            };
+            assert_eq!((told("PWD"), told("OLDPWD")), (expected, None), "{table}");
+            assert!(!withheld.iter().any(|name| name.ends_with("PWD")), "it is no secret");
+        }
+    }
+
     #[test]
     fn a142_what_is_not_there_is_refused_before_anything_starts() {
         for (agent, why) in [
             (
                 "command = ['/nowhere/agent']",
                 "the program of agent `a` is not a file: /nowhere/agent",
+            ),
+            (
+                "command = ['/etc/passwd']",
+                "the program of agent `a` is not executable: /etc/passwd",
+            ),
+            (
+                "command = ['a']\nenv = { TRANSOM_RUN = 'x' }",
+                "agent `a` cannot be given `TRANSOM_RUN`, by which this host finds what it has started; leave it out",
+            ),
+            (
+                "command = ['a']\nkeep-environment = ['TRANSOM_SESSION']",
+                "agent `a` cannot be given `TRANSOM_SESSION`, by which this host finds what it has started; leave it out",
             ),
             (
                 "command = ['a']\ncwd = '/nowhere'",

@@ -65,6 +65,30 @@ fn an_agent_that_fails_at_its_task_gives_back_what_it_said() {
     end(parent, &names);
 }
 
+/// the words of the agent, and names of what it does not get, are where only the operator looks.
+#[test]
+fn what_an_operator_wants_to_know_is_in_the_log_at_info() {
+    let variables = [("TRANSOM_LOG", "info"), ("X_API_KEY", "a value of it")];
+    let agents = [agent("error", SHORT), agent("noise", SHORT)];
+    let place = crate::support::place::Place::new();
+    let mut parent = Parent::start_with(place, &agents, "", &variables);
+    for name in ["error", "noise"] {
+        parent.run(name);
+    }
+    parent.peer.wire.close_input();
+    while parent.peer.frame().is_some() {}
+    assert_eq!(parent.peer.wire.exit(), 0);
+    let log = parent.peer.wire.diagnostics();
+    let line = |part: &str| {
+        let found = log.lines().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("no {part} in {log}"))
+    };
+    assert!(line("agent-error").contains("the agent's own sk-words"), "{log}");
+    assert!(line("variables that an agent does not get").contains("X_API_KEY"), "{log}");
+    assert_eq!(log.matches("line-ignored").count(), 1, "{log}");
+    assert!(!log.contains("a value of it"), "{log}");
+}
+
 #[test]
 fn a_line_without_measure_ends_the_run_and_not_the_host() {
     let mut parent = Parent::start(&[agent("huge-line", SHORT), agent("echo", "")], "");
@@ -156,7 +180,7 @@ fn what_cannot_be_started_is_refused_in_words() {
 }
 
 /// The same host once more, in the same place.
-fn relaunched(parent: Parent) -> Parent {
+pub(super) fn relaunched(parent: Parent) -> Parent {
     let Parent { place, peer } = parent;
     drop(peer);
     let manifest = place.root().join("transom.toml");

@@ -1,7 +1,8 @@
 //! Whatever ends the host, or the session that has delegated, ends its agents (A-160, decision 33).
 
+use super::adverse::relaunched;
 use crate::support::{
-    agents::{Parent, Traces, agent},
+    agents::{Parent, Traces, agent, until},
     wire::{Signal, Wire as _},
 };
 
@@ -41,6 +42,27 @@ fn an_agent_does_not_outlive_a_host_that_is_killed() {
     let (mut parent, traces) = at_work();
     parent.peer.wire.kill();
     traces.gone();
+}
+
+/// P-79: what has left the group of an agent is not ended with a host that is killed, and the next one finds it.
+#[test]
+fn what_a_killed_host_leaves_of_an_agent_is_ended_by_the_next_one() {
+    let mut parent = Parent::start(&[agent("wanderer", LONG)], "");
+    parent.delegate("wanderer");
+    let traces = parent.traces("wanderer");
+    traces.wait("said");
+    let numbers = traces.read("pids");
+    assert_eq!(numbers.len(), 3);
+    parent.peer.wire.kill();
+    let far: u32 = numbers[2].parse().expect("a number");
+    until("the group is gone", || (traces.living() == [far]).then_some(()));
+    let mut next = relaunched(parent);
+    assert_eq!(traces.living(), Vec::<u32>::new(), "it is ended before anything is served");
+    next.peer.wire.close_input();
+    while next.peer.frame().is_some() {}
+    assert_eq!(next.peer.wire.exit(), 0);
+    let told = next.peer.wire.diagnostics();
+    assert!(told.contains(&format!("ended process group {far} (sleep)")), "{told}");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     sync::{Arc, LazyLock, atomic::Ordering, mpsc},
     time::Duration,
@@ -389,6 +390,7 @@ fn by_binary(file: &str, expected: &[Value]) {
 fn by_vanished_binary(mut parent: Parent, expected: &[Value]) {
     parent.peer.wire.kill();
     let program = parent.place.file("agent", "#!/bin/sh\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let manifest = parent.place.root().join("transom.toml");
     let written = fs::read_to_string(&manifest).expect("the manifest");
     let replaced = written.replace("['python3', ", &format!("['{}', ", text(&program)));

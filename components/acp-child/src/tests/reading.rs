@@ -49,6 +49,9 @@ fn a_line_is_what_its_members_say() {
         (r#"{"id":"1","result":1}"#, "result ? 1"),
         (r#"{"id":1.5,"result":1}"#, "result ? 1"),
         (r#"{"id":-1,"result":1}"#, "result ? 1"),
+        // Numbers of JSON are equal by what they say.
+        (r#"{"id":2.0,"result":1}"#, "result 2 1"),
+        (r#"{"id":1e0,"result":1}"#, "result 1 1"),
         (r#"{"id":1,"id":2,"result":1}"#, "result 2 1"),
         // The version is let pass: what an agent means by another one it says in its members.
         (r#"{"jsonrpc":"1.0","id":1,"result":1}"#, "result 1 1"),

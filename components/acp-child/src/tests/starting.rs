@@ -65,6 +65,19 @@ fn a150_another_version_is_refused_before_a_session_is_asked_for() {
     }
 }
 
+/// An agent in a language that has only one kind of numbers.
+#[test]
+fn a150_version_one_is_one_however_it_is_written() {
+    for version in ["1.0", "1e0", "10E-1"] {
+        let greeted = format!(
+            r#"2 unit {{"jsonrpc":"2.0","id":0.0,"result":{{"protocolVersion":{version}}}}}"#
+        );
+        let opened = r#"3 unit {"jsonrpc":"2.0","id":1.0,"result":{"sessionId":"c"}}"#;
+        let published = [NEW, "frame reply agent/start id=s {}", "deadline none"];
+        assert_eq!(said(&[START, &greeted, opened]), published, "{version}");
+    }
+}
+
 #[test]
 fn a149_each_way_to_fail_has_its_words_and_none_of_the_agents() {
     let secret = "token sk-1234";

@@ -2,6 +2,7 @@
 //! environments scrubbed. Nothing is started here.
 
 use std::{
+    env,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
@@ -16,7 +17,7 @@ use transom_io::{
     Host, OpenDoor,
     child::{AgentSettings, ChildAgents, Marks, Permission, can_enter},
 };
-use transom_process::{Spawner, is_mark, scrub};
+use transom_process::{Environment as Scrubbed, Spawner, is_mark, scrub};
 use transom_tools::{Providers, Registry};
 
 use crate::{doors, environment::Environment};
@@ -25,15 +26,34 @@ use crate::{doors, environment::Environment};
 /// system.
 const PLACES: [&str; 2] = ["PWD", "OLDPWD"];
 
-/// How one agent is started. A program that is named by a path has to be there and executable, and a directory has to be
+/// How one agent is started. Its program has to be there and executable, and a directory has to be
 /// one that can be entered. Looks at the file system.
 pub(crate) fn settings(
     name: &str,
     agent: &Agent,
     environment: &Environment,
 ) -> anyhow::Result<(AgentSettings, Vec<String>)> {
+    let directory = agent.cwd.as_ref().map(|cwd| environment.absolute(cwd));
+    if let Some(directory) = directory.as_deref().filter(|directory| !can_enter(directory)) {
+        bail!("subagent-acp: config cwd is not an accessible directory: {}", directory.display());
+    }
+    let given = agent.environment.keys().chain(&agent.keep_environment);
+    if let Some(mark) = given.into_iter().find(|variable| is_mark(variable)) {
+        bail!(
+            "agent `{name}` cannot be given `{mark}`, by which this host finds what it has started; leave it out"
+        );
+    }
+    let scrubbed = scrubbed(agent, environment);
     let program = match file(agent) {
-        None => agent.program.clone(),
+        None => {
+            let Some(path) = look_up(&agent.program, &scrubbed.variables) else {
+                bail!(
+                    "the program of agent `{name}` is in no directory of its PATH: {}; entries that are relative do not count",
+                    agent.program.display()
+                );
+            };
+            path
+        }
         Some(path) => {
             let path = environment.absolute(path);
             if !path.is_file() {
@@ -46,23 +66,6 @@ pub(crate) fn settings(
         }
     };
     let program = program.into_os_string().into_string().ok();
-    let directory = agent.cwd.as_ref().map(|cwd| environment.absolute(cwd));
-    if let Some(directory) = directory.as_deref().filter(|directory| !can_enter(directory)) {
-        bail!("subagent-acp: config cwd is not an accessible directory: {}", directory.display());
-    }
-    let given = agent.environment.keys().chain(&agent.keep_environment);
-    if let Some(mark) = given.into_iter().find(|variable| is_mark(variable)) {
-        bail!(
-            "agent `{name}` cannot be given `{mark}`, by which this host finds what it has started; leave it out"
-        );
-    }
-    let set = agent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
-    let left_out = agent.without_environment.iter().map(|name| (name.clone(), None));
-    let explicit: Vec<_> = set.chain(left_out).collect();
-    let keep = &agent.keep_environment;
-    let own_place = |name: &String| PLACES.contains(&name.as_str()) && !keep.contains(name);
-    let variables = environment.variables.iter().filter(|(name, _)| !own_place(name));
-    let scrubbed = scrub(&variables.cloned().collect::<Vec<_>>(), keep, &explicit);
     let settings = AgentSettings {
         name: name.to_owned(),
         program: program.with_context(|| format!("the program of agent `{name}` is no text"))?,
@@ -78,6 +81,25 @@ pub(crate) fn settings(
         grace: Duration::from_millis(agent.grace_ms),
     };
     Ok((settings, scrubbed.withheld))
+}
+
+/// What an agent gets of the environment, and what it does not get of it.
+fn scrubbed(agent: &Agent, environment: &Environment) -> Scrubbed {
+    let set = agent.environment.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+    let left_out = agent.without_environment.iter().map(|name| (name.clone(), None));
+    let explicit: Vec<_> = set.chain(left_out).collect();
+    let keep = &agent.keep_environment;
+    let own_place = |name: &String| PLACES.contains(&name.as_str()) && !keep.contains(name);
+    let variables = environment.variables.iter().filter(|(name, _)| !own_place(name));
+    scrub(&variables.cloned().collect::<Vec<_>>(), keep, &explicit)
+}
+
+/// The program of a name, by the agent's own `PATH`. What is relative there would be below the agent's directory, where a
+/// session could put its own. Looks at the file system.
+fn look_up(name: &Path, variables: &[(String, String)]) -> Option<PathBuf> {
+    let (_, paths) = variables.iter().find(|(name, _)| name == "PATH")?;
+    let directories = env::split_paths(paths).filter(|directory| directory.is_absolute());
+    directories.map(|directory| directory.join(name)).find(|path| path.is_file() && can_run(path))
 }
 
 /// Every agent of a manifest.
@@ -110,8 +132,32 @@ pub(crate) fn files(
         let directory = directory.unwrap_or_else(|| environment.directory.clone());
         let named = agent.arguments.iter().map(move |argument| directory.join(argument));
         let named = named.filter(|path| path.is_file());
-        file(agent).map(|path| environment.absolute(path)).into_iter().chain(named)
+        let program = match file(agent) {
+            Some(path) => Some(environment.absolute(path)),
+            None => look_up(&agent.program, &scrubbed(agent, environment).variables),
+        };
+        program.into_iter().chain(named)
     })
+}
+
+/// What the operator should know of an agent that starts all the same.
+fn doubts(name: &str, agent: &Agent, environment: &Environment) -> Vec<String> {
+    if agent.cwd.is_some() {
+        return Vec::new();
+    }
+    let is_file = |argument: &&String| {
+        let path = Path::new(argument);
+        path.is_relative() && environment.directory.join(path).is_file()
+    };
+    let doubted = agent.arguments.iter().filter(is_file);
+    doubted
+        .map(|argument| {
+            format!(
+                "agent `{name}` has no cwd, so `{argument}` in its command is a file of each session's directory, which \
+                 sessions can write; name the file in full"
+            )
+        })
+        .collect()
 }
 
 /// What runs delegations for a host: its own sessions, and its agents.
@@ -140,6 +186,11 @@ impl Delegates {
             let title = doors::agents_door(&name);
             let door = doors.iter().find(|door| *door.name == *title);
             let door = door.with_context(|| format!("agent `{name}` has no door"))?.clone();
+            if let Some(agent) = manifest.agents.get(&name) {
+                for doubt in doubts(&name, agent, environment) {
+                    tracing::warn!("{doubt}");
+                }
+            }
             // Names only: what they hold is nobody's to read (L-84).
             tracing::info!(agent = name, ?withheld, "variables that an agent does not get");
             let (host, spawner, marks) = (host.clone(), spawner.clone(), Arc::clone(&marks));
@@ -200,6 +251,7 @@ impl Report {
                     Vec::new()
                 }
             };
+            warnings.extend(doubts(name, agent, environment));
             let runs = |kind: &&String| {
                 let agent = manifest.subagents.get(*kind).and_then(|kind| kind.agent.as_ref());
                 agent == Some(name)
@@ -297,7 +349,7 @@ mod tests {
     #[test]
     fn a146_an_agent_gets_what_is_no_secret_and_what_is_given_to_it() {
         let manifest = manifest(
-            "command = ['a']\nenv = { Y_KEY = 'y', DSH_PERMISSION_MODE = 'm' }\n\
+            "command = ['/bin/sh']\nenv = { Y_KEY = 'y', DSH_PERMISSION_MODE = 'm' }\n\
              keep-environment = ['x_token']\nwithout-environment = ['X_PLAIN']",
         );
         let (settings, withheld) = all_settings(&manifest, &environment()).unwrap().remove(0);
@@ -314,7 +366,7 @@ mod tests {
             ("keep-environment = ['PWD']", Some("value of PWD")),
             ("env = { PWD = '/there' }", Some("/there")),
         ] {
-            let manifest = manifest(&format!("command = ['a']\n{table}"));
+            let manifest = manifest(&format!("command = ['/bin/sh']\n{table}"));
             let (settings, withheld) = all_settings(&manifest, &environment()).unwrap().remove(0);
             let told = |wanted: &str| {
                 let found = settings.environment.iter().find(|(name, _)| name == wanted);
@@ -326,8 +378,41 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_whatever_directory_is_doubted() {
+        let place = tempfile::tempdir().unwrap();
+        std::fs::write(place.path().join("agent.py"), "").unwrap();
+        let environment = Environment { directory: place.path().to_owned(), ..environment() };
+        let command = "command = ['/bin/sh', 'agent.py', 'other', '/etc/passwd']";
+        for (cwd, expected) in
+            [(String::new(), 1), (format!("cwd = '{}'", place.path().display()), 0)]
+        {
+            let (mut warnings, mut errors) = (Vec::new(), Vec::new());
+            let manifest = manifest(&format!("{command}\n{cwd}"));
+            Report::all(&manifest, &environment, &mut warnings, &mut errors);
+            let doubts = warnings.iter().filter(|warning| warning.contains("`agent.py`")).count();
+            assert_eq!((doubts, errors.len()), (expected, 0), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_is_looked_up_where_no_session_can_write() {
+        let environment = Environment {
+            variables: vec![("PATH".to_owned(), ":bin:/nowhere:/bin".to_owned())],
+            directory: "/".into(),
+        };
+        let (settings, _) =
+            all_settings(&manifest("command = ['sh']"), &environment).unwrap().remove(0);
+        assert_eq!(settings.program, "/bin/sh");
+        assert!(all_settings(&manifest("command = ['nowhere']"), &environment).is_err());
+    }
+
+    #[test]
     fn a142_what_is_not_there_is_refused_before_anything_starts() {
         for (agent, why) in [
+            (
+                "command = ['agent-that-is-nowhere']",
+                "the program of agent `a` is in no directory of its PATH: agent-that-is-nowhere; entries that are relative do not count",
+            ),
             (
                 "command = ['/nowhere/agent']",
                 "the program of agent `a` is not a file: /nowhere/agent",
@@ -337,19 +422,19 @@ mod tests {
                 "the program of agent `a` is not executable: /etc/passwd",
             ),
             (
-                "command = ['a']\nenv = { TRANSOM_RUN = 'x' }",
+                "command = ['/bin/sh']\nenv = { TRANSOM_RUN = 'x' }",
                 "agent `a` cannot be given `TRANSOM_RUN`, by which this host finds what it has started; leave it out",
             ),
             (
-                "command = ['a']\nkeep-environment = ['TRANSOM_SESSION']",
+                "command = ['/bin/sh']\nkeep-environment = ['TRANSOM_SESSION']",
                 "agent `a` cannot be given `TRANSOM_SESSION`, by which this host finds what it has started; leave it out",
             ),
             (
-                "command = ['a']\ncwd = '/nowhere'",
+                "command = ['/bin/sh']\ncwd = '/nowhere'",
                 "subagent-acp: config cwd is not an accessible directory: /nowhere",
             ),
             (
-                "command = ['a']\ncwd = '/etc/passwd'",
+                "command = ['/bin/sh']\ncwd = '/etc/passwd'",
                 "subagent-acp: config cwd is not an accessible directory: /etc/passwd",
             ),
         ] {
@@ -361,12 +446,15 @@ mod tests {
     #[test]
     fn a_check_tells_of_agents_by_name_and_of_those_that_nobody_uses() {
         let (mut warnings, mut errors) = (Vec::new(), Vec::new());
-        let manifest = manifest("command = ['a', 'b']\nenv = { A_KEY = 'sk-1' }");
+        let manifest = manifest("command = ['/bin/sh', 'b']\nenv = { A_KEY = 'sk-1' }");
         let reports = Report::all(&manifest, &environment(), &mut warnings, &mut errors);
         let mut lines = Vec::new();
         reports[0].lines(&mut lines);
         let text = lines.join("\n");
-        assert!(text.contains("a b") && text.contains("A_KEY") && !text.contains("sk-1"), "{text}");
+        assert!(
+            text.contains("/bin/sh b") && text.contains("A_KEY") && !text.contains("sk-1"),
+            "{text}"
+        );
         assert!(text.contains("X_API_KEY") && !text.contains("value of"), "{text}");
         assert!(!reports[0].json().to_string().contains("sk-1"));
         assert!(warnings[0].contains("nobody can delegate to agent `a`"), "{warnings:?}");

@@ -1,6 +1,8 @@
 //! Agents that hang, die, flood and leave things behind, at every stage: each has an outcome of its own, and nothing of any
 //! of them is left.
 
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
 use crate::support::{
     agents::{Parent, agent, end},
     wire::Wire as _,
@@ -159,23 +161,31 @@ fn what_an_agent_leaves_behind_is_ended_before_its_answer_is_given_back() {
     end(parent, &["grandchildren"]);
 }
 
-/// A program that is not there, and nobody's directory.
+/// A program that has gone since the host started.
 #[test]
 fn what_cannot_be_started_is_refused_in_words() {
     let place = crate::support::place::Place::new();
-    let tables = "[agent.missing]\ncommand = ['no-such-agent']\n\
-                  [subagents.missing]\ndescription = 'd'\nagent = 'missing'\n";
+    let program = place.file("agent.sh", "#!/bin/sh\n");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).expect("its mode");
+    let tables = format!(
+        "[agent.missing]\ncommand = ['{}']\n[subagents.missing]\ndescription = 'd'\nagent = 'missing'\n",
+        program.display()
+    );
     let agents = [crate::support::agents::Described { name: "echo", behaviour: "echo", table: "" }];
-    let mut parent = Parent::start_with(place, &agents, tables, &[]);
+    let mut parent = Parent::start_with(place, &agents, &tables, &[]);
     // The script knows the mark of `echo`; the kind is what the session is asked to use.
     let script = r#"{"rules":[{"when":{"step":1},"answer":[{"tool":{"name":"subagent","arguments":{"kind":"missing","description":"d","prompt":"p"}}}]},{"answer":[{"text":"noted"}]}]}"#;
     parent.peer.wire.close_input();
     parent.place.file("script.json", script);
     let mut again = relaunched(parent);
+    fs::remove_file(&program).expect("it was there");
     again.delegate("echo");
     assert_eq!(
         again.result("echo"),
-        "Error: spawn no-such-agent ENOENT (stage: process, category: process-start)"
+        format!(
+            "Error: spawn {} ENOENT (stage: process, category: process-start)",
+            program.display()
+        )
     );
 }
 

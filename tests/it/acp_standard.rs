@@ -124,6 +124,54 @@ fn who_shares_the_program_sees_no_stored_sessions_of_others() {
 }
 
 #[test]
+fn a_long_list_of_servers_ends_no_connection() {
+    // A-11: each name is held against the others, in the time that one line has.
+    let mut stage = Stage::with(STANDARD);
+    let servers = |servers: String| format!(r#"{{"cwd":"/","mcpServers":[{servers}]}}"#);
+    let many = |one: &dyn Fn(u32) -> String| (0..100_000).map(one).collect::<Vec<_>>().join(",");
+    let server = |name: &str, pairs: &str| {
+        format!(r#"{{"name":"{name}","command":"/c","args":[],"env":[{pairs}]}}"#)
+    };
+    let pairs = many(&|at| format!(r#"{{"name":"v{at}","value":""}}"#));
+    for params in [servers(many(&|at| server(&format!("s{at}"), ""))), servers(server("s", &pairs))]
+    {
+        stage.client.say(&format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"session/new","params":{params}}}"#
+        ));
+        let answer = stage.client.next();
+        let refused = error(&answer);
+        assert!(refused.starts_with("-32602 Invalid params: mcpServers is not supported"));
+    }
+}
+
+#[test]
+fn a_prompt_waits_for_what_a_subagent_in_the_background_leads_to() {
+    // A-124, A-125: the end of the child begins a turn, and that is the last one.
+    let place = Place::new();
+    let mut script = script();
+    let answers = script["rules"].as_array_mut().expect("rules");
+    let arguments =
+        json!({"description": "a test", "prompt": "[[PLAIN]]", "run_in_background": true});
+    for (when, answer) in [
+        (
+            json!({"contains": "[[BESIDE]]", "step": 1}),
+            json!([{"tool": {"name": "subagent", "arguments": arguments}}]),
+        ),
+        (json!({"notice": "subagent-1"}), json!([{"text": "noted"}])),
+    ] {
+        answers.insert(0, json!({"when": when, "answer": answer}));
+    }
+    let launch = launch(&place, STANDARD);
+    place.file("script.json", script.to_string());
+    let mut client = Acp::new(launch.start());
+    let session = client.session(text(&place.cwd));
+    let (updates, answer) = client.turn(&session, "[[BESIDE]]");
+    assert_eq!(stop(&answer), "end_turn");
+    let last = &updates.last().expect("updates")["params"]["update"];
+    assert_eq!(last["content"]["text"], "noted", "{updates:?}");
+}
+
+#[test]
 fn a_person_is_asked_about_a_call_that_was_announced() {
     // A-120, A-122, row 34.
     let mut stage = Stage::with(STANDARD);

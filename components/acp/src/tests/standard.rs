@@ -355,6 +355,44 @@ fn a_close_cancels_first_and_is_answered_last() {
 }
 
 #[test]
+fn a_session_that_the_host_keeps_is_not_said_to_be_closed() {
+    // A-119: `{}` means that it is gone.
+    let kept = r#"4 frame failure session/close session=s id=7 {"code":"overloaded","message":"too many","details":{}}"#;
+    let gone = r#"4 frame failure session/close session=s id=10 {"code":"session-not-found","message":"no","details":{}}"#;
+    let close = |id: &str| call(id, "session/close", r#"{"sessionId":"s"}"#);
+    let said = after_opening(&[
+        close("8"),
+        close("9"),
+        rests(6),
+        kept.to_owned(),
+        close("10"),
+        rests(9),
+        gone.to_owned(),
+    ]);
+    let refused = |id: &str| {
+        format!(
+            r#"unit {{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"Internal error","data":{{"details":"too many"}}}}}}"#
+        )
+    };
+    let cancel = |number: u64| {
+        format!(r#"frame request session/cancel session=s id={number} {{"inbox":"clear"}}"#)
+    };
+    let ask = |number: u64| format!("frame request session/close session=s id={number} {{}}");
+    let expected = [
+        cancel(5),
+        wait(6),
+        ask(7),
+        refused("8"),
+        refused("9"),
+        cancel(8),
+        wait(9),
+        ask(10),
+        answered("10", "{}"),
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn a_request_that_is_taken_back_is_answered_so() {
     // A-85.
     let back = |id: &str| {

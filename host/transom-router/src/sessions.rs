@@ -199,9 +199,8 @@ impl Router {
     /// Whether the session, or one that works for it, runs, or will hear of a run in the background: that may begin
     /// another turn.
     fn tree_is_busy(&self, id: &SessionId) -> bool {
-        let works = |agent: &Agent| {
-            agent.status() == Status::Running || agent.awaits_a_background_run()
-        };
+        let works =
+            |agent: &Agent| agent.status() == Status::Running || agent.awaits_a_background_run();
         let tree = self.with_descendants(id);
         tree.iter().any(|id| self.sessions.get(id).is_some_and(|live| works(&live.agent)))
     }

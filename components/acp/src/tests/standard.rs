@@ -478,6 +478,7 @@ fn servers_are_judged_and_refused() {
         r#"{"name":"x","command":"/c","args":[1],"env":[]}"#,
         r#"{"name":"x","command":"/c","args":[],"env":[{"name":"A"}]}"#,
         r#"{"type":"acp"}"#,
+        r#"{"type":5,"name":"x","command":"/c","args":[],"env":[]}"#,
         "7",
     ] {
         let params = format!(r#"{{"cwd":"/w","mcpServers":[{servers}]}}"#);

@@ -144,31 +144,50 @@ fn a_long_list_of_servers_ends_no_connection() {
     }
 }
 
-#[test]
-fn a_prompt_waits_for_what_a_subagent_in_the_background_leads_to() {
-    // the end of the child begins a turn, and that is the last one.
-    let place = Place::new();
+/// A client whose model, for `[[BESIDE]]`, gives this to a subagent in the background.
+fn delegating(place: &Place, task: &str) -> Acp {
     let mut script = script();
     let answers = script["rules"].as_array_mut().expect("rules");
-    let arguments =
-        json!({"description": "a test", "prompt": "[[PLAIN]]", "run_in_background": true});
+    let arguments = json!({"description": "a test", "prompt": task, "run_in_background": true});
+    let call = json!([{"tool": {"name": "subagent", "arguments": arguments}}]);
     for (when, answer) in [
-        (
-            json!({"contains": "[[BESIDE]]", "step": 1}),
-            json!([{"tool": {"name": "subagent", "arguments": arguments}}]),
-        ),
+        (json!({"contains": "[[BESIDE]]", "step": 1}), call),
         (json!({"notice": "subagent-1"}), json!([{"text": "noted"}])),
     ] {
         answers.insert(0, json!({"when": when, "answer": answer}));
     }
-    let launch = launch(&place, STANDARD);
+    let launch = launch(place, STANDARD);
     place.file("script.json", script.to_string());
-    let mut client = Acp::new(launch.start());
+    Acp::new(launch.start())
+}
+
+#[test]
+fn a_prompt_waits_for_what_a_subagent_in_the_background_leads_to() {
+    // the end of the child begins a turn, and that is the last one.
+    let place = Place::new();
+    let mut client = delegating(&place, "[[PLAIN]]");
     let session = client.session(text(&place.cwd));
     let (updates, answer) = client.turn(&session, "[[BESIDE]]");
     assert_eq!(stop(&answer), "end_turn");
     let last = &updates.last().expect("updates")["params"]["update"];
     assert_eq!(last["content"]["text"], "noted", "{updates:?}");
+}
+
+#[test]
+fn a_close_ends_what_works_in_the_background() {
+    // whatever that would have waited for.
+    let place = Place::new();
+    let mut client = delegating(&place, "[[HANG]]");
+    let session = client.session(text(&place.cwd));
+    client.prompt(1, &session, "[[BESIDE]]");
+    let begun: Vec<_> = [(); 3].map(|()| client.next()).into();
+    assert_eq!(kinds(&begun), ["tool_call", "tool_call_update", "agent_message_chunk"]);
+    client.ask(2, "session/close", json!({"sessionId": session}));
+    let (before, closed) = client.until(2);
+    assert_eq!(closed["result"], json!({}), "{closed}");
+    assert_eq!((before[0]["id"].as_u64(), stop(&before[0])), (Some(1), "cancelled"));
+    assert_eq!(before.len(), 1, "{before:?}");
+    assert_eq!(client.end(), (vec![], 0));
 }
 
 #[test]

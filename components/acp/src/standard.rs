@@ -157,10 +157,11 @@ impl Conversation {
         }
     }
 
-    /// Once something has come to rest: waits for all that work for the session as well (A-124).
+    /// Waits for the agent, and for a prompt's answer also for all that work for the session (A-124). A close ends those
+    /// by itself, however long they would go on (A-119).
     pub(crate) fn wait_for_rest(&mut self, out: &mut Outputs, id: &str, prompt: Option<u64>) {
+        let body = format!(r#"{{"descendants":{}}}"#, prompt.is_some());
         let pending = Pending::Settle { session: id.into(), prompt };
-        let body = r#"{"descendants":true}"#.to_owned();
         self.ask(out, "session/wait", Some(id), body, Some(pending));
     }
 

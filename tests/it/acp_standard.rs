@@ -124,6 +124,73 @@ fn who_shares_the_program_sees_no_stored_sessions_of_others() {
 }
 
 #[test]
+fn a_long_list_of_servers_ends_no_connection() {
+    // A-11: each name is held against the others, in the time that one line has.
+    let mut stage = Stage::with(STANDARD);
+    let servers = |servers: String| format!(r#"{{"cwd":"/","mcpServers":[{servers}]}}"#);
+    let many = |one: &dyn Fn(u32) -> String| (0..100_000).map(one).collect::<Vec<_>>().join(",");
+    let server = |name: &str, pairs: &str| {
+        format!(r#"{{"name":"{name}","command":"/c","args":[],"env":[{pairs}]}}"#)
+    };
+    let pairs = many(&|at| format!(r#"{{"name":"v{at}","value":""}}"#));
+    for params in [servers(many(&|at| server(&format!("s{at}"), ""))), servers(server("s", &pairs))]
+    {
+        stage.client.say(&format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"session/new","params":{params}}}"#
+        ));
+        let answer = stage.client.next();
+        let refused = error(&answer);
+        assert!(refused.starts_with("-32602 Invalid params: mcpServers is not supported"));
+    }
+}
+
+/// A client whose model, for `[[BESIDE]]`, gives this to a subagent in the background.
+fn delegating(place: &Place, task: &str) -> Acp {
+    let mut script = script();
+    let answers = script["rules"].as_array_mut().expect("rules");
+    let arguments = json!({"description": "a test", "prompt": task, "run_in_background": true});
+    let call = json!([{"tool": {"name": "subagent", "arguments": arguments}}]);
+    for (when, answer) in [
+        (json!({"contains": "[[BESIDE]]", "step": 1}), call),
+        (json!({"notice": "subagent-1"}), json!([{"text": "noted"}])),
+    ] {
+        answers.insert(0, json!({"when": when, "answer": answer}));
+    }
+    let launch = launch(place, STANDARD);
+    place.file("script.json", script.to_string());
+    Acp::new(launch.start())
+}
+
+#[test]
+fn a_prompt_waits_for_what_a_subagent_in_the_background_leads_to() {
+    // A-124, A-125: the end of the child begins a turn, and that is the last one.
+    let place = Place::new();
+    let mut client = delegating(&place, "[[PLAIN]]");
+    let session = client.session(text(&place.cwd));
+    let (updates, answer) = client.turn(&session, "[[BESIDE]]");
+    assert_eq!(stop(&answer), "end_turn");
+    let last = &updates.last().expect("updates")["params"]["update"];
+    assert_eq!(last["content"]["text"], "noted", "{updates:?}");
+}
+
+#[test]
+fn a_close_ends_what_works_in_the_background() {
+    // A-119: whatever that would have waited for.
+    let place = Place::new();
+    let mut client = delegating(&place, "[[HANG]]");
+    let session = client.session(text(&place.cwd));
+    client.prompt(1, &session, "[[BESIDE]]");
+    let begun: Vec<_> = [(); 3].map(|()| client.next()).into();
+    assert_eq!(kinds(&begun), ["tool_call", "tool_call_update", "agent_message_chunk"]);
+    client.ask(2, "session/close", json!({"sessionId": session}));
+    let (before, closed) = client.until(2);
+    assert_eq!(closed["result"], json!({}), "{closed}");
+    assert_eq!((before[0]["id"].as_u64(), stop(&before[0])), (Some(1), "cancelled"));
+    assert_eq!(before.len(), 1, "{before:?}");
+    assert_eq!(client.end(), (vec![], 0));
+}
+
+#[test]
 fn a_person_is_asked_about_a_call_that_was_announced() {
     // A-120, A-122, row 34.
     let mut stage = Stage::with(STANDARD);

@@ -1,5 +1,6 @@
-//! The official TypeScript library of the Agent Client Protocol, an early and the current version, drives the standard
-//! surface (row 52, as far as it is about that surface). What the client does stands in `acp_standard/client.mjs`.
+//! The official libraries of the Agent Client Protocol for TypeScript, an early and the current version, and for Python
+//! drive the standard surface (row 52, as far as it is about that surface). What the clients do stands in
+//! `acp_standard/client.mjs` and `acp_standard/client.py`.
 
 use std::{
     env, fs,
@@ -10,6 +11,17 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::clients::{environment, here, once};
+
+/// A client and the version of its library.
+#[derive(Debug, Clone, Copy)]
+enum Library {
+    /// For TypeScript: `early` or `current`.
+    Script(&'static str),
+    /// For Python, 0.12.1.
+    Python,
+}
 
 /// The folder with the client and the versions of its libraries.
 fn folder() -> PathBuf {
@@ -68,7 +80,13 @@ fn script() -> Value {
     ]})
 }
 
-fn speaks_with(version: &str) {
+/// The library for Python, as the stories of the other surface have it too.
+fn python() -> PathBuf {
+    let pins = here().join("acp/requirements-0_12_1.txt");
+    once("acp-python", &[&pins], |place| environment(place, &pins))
+}
+
+fn speaks_with(library: Library) {
     let scratch = TempDir::new().expect("a scratch directory");
     let root = scratch.path().canonicalize().expect("its true path");
     let cwd = root.join("work");
@@ -98,12 +116,23 @@ fn speaks_with(version: &str) {
         "--store",
         root.join("store.db"),
     ]);
-    let settings = json!({
-        "version": version, "installed": installed(), "program": program, "args": args, "cwd": cwd,
-    });
-    let mut node = Command::new("node");
-    node.arg(folder().join("client.mjs")).arg(settings.to_string()).env("HOME", &root);
-    let output = node.output().expect("install Node.js 20 or later");
+    let mut settings = json!({"program": program, "args": args, "cwd": cwd});
+    let mut client = match library {
+        Library::Script(version) => {
+            settings["version"] = json!(version);
+            settings["installed"] = json!(installed());
+            let mut node = Command::new("node");
+            node.arg(folder().join("client.mjs"));
+            node
+        }
+        Library::Python => {
+            let mut python = Command::new(python().join("bin/python"));
+            python.arg(folder().join("client.py")).env("PYTHONDONTWRITEBYTECODE", "1");
+            python
+        }
+    };
+    client.arg(settings.to_string()).env("HOME", &root);
+    let output = client.output().expect("install Node.js 20 or later, and Python 3.10 or later");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
@@ -128,10 +157,15 @@ fn speaks_with(version: &str) {
 
 #[test]
 fn the_early_official_client_uses_the_standard_surface() {
-    speaks_with("early");
+    speaks_with(Library::Script("early"));
 }
 
 #[test]
 fn the_current_official_client_uses_the_standard_surface() {
-    speaks_with("current");
+    speaks_with(Library::Script("current"));
+}
+
+#[test]
+fn the_official_client_for_python_uses_the_standard_surface() {
+    speaks_with(Library::Python);
 }

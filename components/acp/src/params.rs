@@ -281,6 +281,9 @@ fn any_server(issues: &mut Issues, path: &[&str], entry: &str) {
     let [transport, name, headers, arguments, environment] =
         members(entry, names).unwrap_or_default();
     let [list, index] = [path.first(), path.get(1)].map(|step| step.copied().unwrap_or_default());
+    if let Some(transport) = given(transport) {
+        text(issues, &[list, index, "type"], Some(transport));
+    }
     let mut entries = |field, value: Option<&str>, wanted: &[&str]| {
         let mut at = 0_usize;
         Reader::new(value.unwrap_or_default()).array(|reader| {

@@ -103,12 +103,12 @@ pub(crate) fn request_permission(
 }
 
 /// What a model wrote as arguments: as JSON where it is, else as the text that it is. A line ends at a line feed, so
-/// JSON that has any is a text too.
+/// those of JSON, which stand between its values only, are left out.
 pub(crate) fn push_raw_input(out: &mut String, arguments: &str) {
     let mut reader = Reader::new(arguments);
     let is_json = reader.value().is_some() && reader.at_end();
-    if is_json && !reader.met_unpaired() && !arguments.contains(['\n', '\r']) {
-        out.push_str(arguments);
+    if is_json && !reader.met_unpaired() {
+        out.extend(arguments.split(['\n', '\r']));
     } else {
         push_text(out, arguments);
     }

@@ -1,6 +1,8 @@
 //! Declarations of MCP servers, as far as they can be judged without starting one. Their shape is
 //! `params.rs`'s; bridging them is the host's, which cannot do it yet, so that a right declaration is refused as well.
 
+use std::collections::BTreeSet;
+
 use sha2::{Digest, Sha256};
 use transom_guest::{
     json::Reader,
@@ -32,7 +34,7 @@ pub(crate) fn check(list: Option<&str>) -> Result<(), Refusal> {
     if let Some(wrong) = wrong {
         return Err(Refusal::params(wrong));
     }
-    let mut spaces: Vec<String> = Vec::with_capacity(names.len());
+    let mut spaces = BTreeSet::new();
     for name in &names {
         let space = namespace(name)
             .ok_or_else(|| Refusal::params("mcpServers contains an invalid server name"))?;
@@ -40,7 +42,7 @@ pub(crate) fn check(list: Option<&str>) -> Result<(), Refusal> {
             let text = format!("mcpServers contains duplicate normalized name: {space}");
             return Err(Refusal::params(text));
         }
-        spaces.push(space);
+        spaces.insert(space);
     }
     match at {
         0 => Ok(()),
@@ -91,7 +93,7 @@ fn pairs(
     any_case: bool,
     fits: impl Fn(&str, &str) -> Result<(), &'static str>,
 ) -> Result<(), String> {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
     let mut wrong = None;
     Reader::new(list.unwrap_or_default()).array(|reader| {
         let [name, value] = members(reader.value()?, ["name", "value"]).unwrap_or_default();
@@ -104,7 +106,7 @@ fn pairs(
             let name = shown(&name);
             wrong.get_or_insert_with(|| format!("{field} contains duplicate name: {name}"));
         }
-        seen.push(same);
+        seen.insert(same);
         Some(())
     });
     wrong.map_or(Ok(()), Err)

@@ -136,7 +136,7 @@ impl Conversation {
             Pending::List { request: None } => {}
             // A session that cannot be waited for is gone, or its log is: nothing more of it comes.
             Pending::Settle { session, prompt } => self.all_rest(out, &session, prompt),
-            Pending::Close { session } => self.closed(out, &session),
+            Pending::Close { session } => self.closed(out, &session, answer),
             Pending::Image { session, attachment } => {
                 self.image_read(out, &session, attachment, answer);
             }
@@ -157,10 +157,11 @@ impl Conversation {
         }
     }
 
-    /// Once something has come to rest: waits for all that work for the session as well (A-124).
+    /// Waits for the agent, and for a prompt's answer also for all that work for the session (A-124). A close ends those
+    /// by itself, however long they would go on (A-119).
     pub(crate) fn wait_for_rest(&mut self, out: &mut Outputs, id: &str, prompt: Option<u64>) {
+        let body = format!(r#"{{"descendants":{}}}"#, prompt.is_some());
         let pending = Pending::Settle { session: id.into(), prompt };
-        let body = r#"{"descendants":true}"#.to_owned();
         self.ask(out, "session/wait", Some(id), body, Some(pending));
     }
 
@@ -185,8 +186,18 @@ impl Conversation {
         }
     }
 
-    /// The session is gone, or was.
-    fn closed(&mut self, out: &mut Outputs, id: &str) {
+    /// The session is gone, or was. Where the host keeps it, whoever wanted it closed is told so, and it goes on.
+    fn closed(&mut self, out: &mut Outputs, id: &str, answer: Result<&str, &str>) {
+        let why = answer.err().map(translate::failure).filter(|(code, _)| !is_gone(code));
+        if let Some((_, why)) = why {
+            let desk = self.memory.sessions.get_mut(id).and_then(|session| session.desk.as_mut());
+            for request in desk.map(|desk| std::mem::take(&mut desk.closing)).unwrap_or_default() {
+                let refusal = Refusal::unexpected(&why);
+                translate::note_refused(out, "session/close", &request, refusal.code);
+                out.unit(translate::error(&request, &refusal));
+            }
+            return;
+        }
         let Some(session) = self.memory.sessions.remove(id) else { return };
         self.memory.permissions.retain(|_, permission| &*permission.session != id);
         for request in session.desk.into_iter().flat_map(|desk| desk.closing) {
@@ -355,6 +366,11 @@ fn event(body: &str) -> Option<Event<'_>> {
         }
         kind => Shown::of(kind, data).map(Event::Shown),
     }
+}
+
+/// Whether a failure says that there is no such session any more.
+fn is_gone(code: &str) -> bool {
+    matches!(code, "session-not-found" | "session-disposed")
 }
 
 /// The codec's column of A-67: what the other surface lowers is said here.

@@ -196,11 +196,13 @@ impl Router {
         }
     }
 
-    /// Whether the session, or one that works for it, runs.
+    /// Whether the session, or one that works for it, runs, or will hear of a run in the background: that may begin
+    /// another turn.
     fn tree_is_busy(&self, id: &SessionId) -> bool {
-        self.with_descendants(id).iter().any(|id| {
-            self.sessions.get(id).is_some_and(|live| live.agent.status() == Status::Running)
-        })
+        let works =
+            |agent: &Agent| agent.status() == Status::Running || agent.awaits_a_background_run();
+        let tree = self.with_descendants(id);
+        tree.iter().any(|id| self.sessions.get(id).is_some_and(|live| works(&live.agent)))
     }
 
     /// Looks again at who waits for a tree, after something in it has come to rest or left.
@@ -377,7 +379,11 @@ impl Router {
                 }
             }
             Live::Decided { approval, outcome } => self.approval_decided(out, &approval, outcome),
-            Live::Jobs => self.show_jobs(out, id),
+            Live::Jobs => {
+                self.show_jobs(out, id);
+                let root = self.root(id);
+                self.tree_rests(out, &root);
+            }
             Live::Queue => self.show_queue(out, id),
             Live::Permissions => self.show_permissions(out, id),
             Live::Claimed { turn, messages } => {

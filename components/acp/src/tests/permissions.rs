@@ -180,7 +180,8 @@ fn a_65_what_a_person_is_shown_fits_the_tool() {
     }
     // Arguments that are no JSON are the text that they are.
     assert_eq!(shown("bash", "{\"a\":")["rawInput"], "{\"a\":");
-    assert_eq!(shown("bash", "{\"a\":\n1}")["rawInput"], "{\"a\":\n1}");
+    assert_eq!(shown("bash", "{\"a\":\r\n1}")["rawInput"], serde_json::json!({"a": 1}));
+    assert_eq!(shown("bash", "{\"a\":\"\n\"}")["rawInput"], "{\"a\":\"\n\"}");
     assert_eq!(shown("bash", "[1]")["rawInput"], serde_json::json!([1]));
 }
 

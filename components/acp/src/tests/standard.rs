@@ -67,6 +67,11 @@ fn wait(number: u64) -> String {
     format!(r#"frame request session/wait session=s id={number} {{"descendants":true}}"#)
 }
 
+/// The same in front of a close: it ends by itself what works in the background.
+fn wait_to_close(number: u64) -> String {
+    format!(r#"frame request session/wait session=s id={number} {{"descendants":false}}"#)
+}
+
 fn update(update: &str) -> String {
     format!(
         r#"unit {{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#
@@ -343,7 +348,7 @@ fn a_close_cancels_first_and_is_answered_last() {
         [
             r#"frame request session/cancel session=s id=6 {"inbox":"clear"}"#.to_owned(),
             wait(7),
-            wait(8),
+            wait_to_close(8),
             refused("9", -32602, "Invalid params: session is closing: s"),
             stopped("7", "cancelled"),
             "frame request session/close session=s id=9 {}".to_owned(),
@@ -352,6 +357,44 @@ fn a_close_cancels_first_and_is_answered_last() {
             gone.to_owned(),
         ]
     );
+}
+
+#[test]
+fn a_session_that_the_host_keeps_is_not_said_to_be_closed() {
+    // A-119: `{}` means that it is gone.
+    let kept = r#"4 frame failure session/close session=s id=7 {"code":"overloaded","message":"too many","details":{}}"#;
+    let gone = r#"4 frame failure session/close session=s id=10 {"code":"session-not-found","message":"no","details":{}}"#;
+    let close = |id: &str| call(id, "session/close", r#"{"sessionId":"s"}"#);
+    let said = after_opening(&[
+        close("8"),
+        close("9"),
+        rests(6),
+        kept.to_owned(),
+        close("10"),
+        rests(9),
+        gone.to_owned(),
+    ]);
+    let refused = |id: &str| {
+        format!(
+            r#"unit {{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"Internal error","data":{{"details":"too many"}}}}}}"#
+        )
+    };
+    let cancel = |number: u64| {
+        format!(r#"frame request session/cancel session=s id={number} {{"inbox":"clear"}}"#)
+    };
+    let ask = |number: u64| format!("frame request session/close session=s id={number} {{}}");
+    let expected = [
+        cancel(5),
+        wait_to_close(6),
+        ask(7),
+        refused("8"),
+        refused("9"),
+        cancel(8),
+        wait_to_close(9),
+        ask(10),
+        answered("10", "{}"),
+    ];
+    assert_eq!(said, expected);
 }
 
 #[test]
@@ -440,6 +483,7 @@ fn servers_are_judged_and_refused() {
         r#"{"name":"x","command":"/c","args":[1],"env":[]}"#,
         r#"{"name":"x","command":"/c","args":[],"env":[{"name":"A"}]}"#,
         r#"{"type":"acp"}"#,
+        r#"{"type":5,"name":"x","command":"/c","args":[],"env":[]}"#,
         "7",
     ] {
         let params = format!(r#"{{"cwd":"/w","mcpServers":[{servers}]}}"#);

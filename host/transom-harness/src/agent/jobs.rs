@@ -5,7 +5,7 @@ use super::{Agent, Delivery, Effect, Happened, Live};
 use crate::{
     block::Block,
     event::{CallRef, Data},
-    jobs::{JobCause, JobChange, JobRecord, JobStatus, notice},
+    jobs::{JobCause, JobChange, JobKind, JobRecord, JobStatus, notice},
     ports::StartedJob,
 };
 
@@ -134,6 +134,13 @@ impl Agent {
     /// Whether a job still has to end before the session can leave.
     pub fn has_running_jobs(&self) -> bool {
         self.log.jobs.iter().any(|job| !job.status.is_end())
+    }
+
+    /// Whether it has handed work on that it will hear the end of: the run may be over, and its end still on its way
+    /// here. A broken agent hears of nothing.
+    pub fn awaits_a_background_run(&self) -> bool {
+        let runs = |job: &JobRecord| job.kind == JobKind::Subagent && !job.status.is_end();
+        self.failure.is_none() && self.log.jobs.iter().any(runs)
     }
 
     /// The time to wait for jobs is over: those that still run are recorded as killed.

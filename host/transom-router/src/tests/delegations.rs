@@ -1,5 +1,10 @@
 //! Work that one session hands to another: order, depth, cancel, and every way to an early end (L-66 to L-72).
 
+use transom_harness::{
+    jobs::{JobCause, JobChange, JobKind, JobStatus},
+    ports::StartedJob,
+};
+
 use super::{
     asks::{answering, asking},
     *,
@@ -456,6 +461,41 @@ fn work_in_the_background_goes_on_behind_its_parents_turn() {
     let told = house.told();
     in_order(&told, &[&format!("1 idle {child}"), "1 reply session/wait"]);
     assert_eq!(house.outcome(7).unwrap(), "completed");
+}
+
+#[test]
+fn who_waits_for_a_tree_waits_for_what_a_run_in_the_background_leads_to() {
+    // the run is over before its session hears of that, which then begins a turn.
+    let (mut house, _) = delegating();
+    let job = StartedJob {
+        id: "subagent-1".to_owned(),
+        kind: JobKind::Subagent,
+        label: "look".to_owned(),
+        started_at: 1,
+    };
+    house.tool_of("main", ToolOutcome { job: Some(job), ..ToolOutcome::text("started") });
+    house.commit();
+    house.answer("started");
+    house.commit();
+    house.ask(1, "session/wait", Some("main"), json!({ "descendants": true }));
+    house.answer("a result");
+    house.commit();
+    assert_eq!(house.outcome(7).unwrap(), "completed");
+    assert!(!house.told().contains("session/wait"), "the end of the run is on its way");
+    let change = JobChange::Ended {
+        id: "subagent-1".to_owned(),
+        status: JobStatus::Completed,
+        detail: None,
+        finished_at: 2,
+        cause: JobCause::Producer,
+        reported: false,
+    };
+    house.happen(Event::Happened { session: "main".into(), happened: Happened::Job(change) });
+    house.commit();
+    assert!(!house.told().contains("session/wait"), "a turn has begun");
+    house.answer("noted");
+    house.commit();
+    assert!(house.told().ends_with("1 idle main\n1 reply session/wait"));
 }
 
 #[test]

@@ -211,6 +211,8 @@ fn what_the_checks_accept_is_accepted() {
 /// Complaints that only a whole reading can make: what keys have to do with each other, what must be there, duplicates
 /// up to spelling, what a pattern cannot say.
 const BEYOND: &[&str] = &[
+    "config/invalid/agent-is-no-door",
+    "config/invalid/agent-kinds",
     "config/invalid/answers-foreign",
     "config/invalid/answers-nobody",
     "config/invalid/column-in-characters",
@@ -228,6 +230,7 @@ const BEYOND: &[&str] = &[
     "config/invalid/limits-in-disorder",
     "config/invalid/listen-too-long",
     "config/invalid/metrics-port-too-large",
+    "config/invalid/no-agents",
     "config/invalid/no-door",
     "config/invalid/options-with-a-date",
     "config/invalid/rule-allows-by-pattern",

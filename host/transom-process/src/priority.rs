@@ -1,14 +1,10 @@
 //! The priority of the calling thread. Which work may wait for others is decided elsewhere.
 
-/// How much less than others a thread counts that has stepped back, in steps of `nice(2)`. At 10 it has about a tenth of a
-/// processor that others want too, and so comes to its end even there.
-const NICENESS: i32 = 10;
-
-/// Lowers the priority of this thread for good: from now on it gets a processor where those who serve peers leave one. Where
-/// the system refuses, it goes on as it was.
-pub fn step_back() {
+/// Lowers the priority of this thread for good, by so many steps of `nice(2)`: against one other that wants the same processor
+/// it has a quarter of it after 5 steps, and a tenth after 10. Where the system refuses, it goes on as it was.
+pub fn step_back(niceness: i32) {
     // On Linux this counts thread by thread.
-    if let Err(error) = rustix::process::nice(NICENESS) {
+    if let Err(error) = rustix::process::nice(niceness) {
         tracing::debug!(%error, "a thread keeps its ordinary priority");
     }
 }
@@ -24,10 +20,10 @@ mod tests {
         let niceness = || rustix::process::nice(0).unwrap();
         let before = niceness();
         let stepped_back = thread::spawn(move || {
-            step_back();
+            step_back(10);
             niceness()
         });
-        assert_eq!(stepped_back.join().unwrap(), (before + NICENESS).min(19));
+        assert_eq!(stepped_back.join().unwrap(), (before + 10).min(19));
         assert_eq!(niceness(), before);
     }
 }

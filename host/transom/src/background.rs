@@ -4,13 +4,16 @@
 use anyhow::Context as _;
 use tokio::sync::oneshot;
 
+/// How far it steps back. An operator waits for it, on a host that is overloaded too.
+const NICENESS: i32 = 5;
+
 /// Does work on threads of low priority, those that it spreads over with rayon too, and gives what came of it.
 pub(crate) async fn run<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
     let pool = rayon::ThreadPoolBuilder::new()
         .thread_name(|at| format!("load-{at}"))
-        .start_handler(|_| transom_process::step_back())
+        .start_handler(|_| transom_process::step_back(NICENESS))
         // Whoever waits sees that there is no answer.
         .panic_handler(|_| {})
         .build()

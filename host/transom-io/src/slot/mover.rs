@@ -18,6 +18,9 @@ use transom_process::step_back;
 /// How long the thread waits for the next move before it ends.
 const IDLE: Duration = Duration::from_secs(5);
 
+/// How far it steps back. What it does not come to in time connections do themselves.
+const NICENESS: i32 = 10;
+
 /// Jobs that may wait. Connections are told one after the other, so there are never that many.
 const JOBS_MAX: usize = 64;
 
@@ -76,7 +79,7 @@ impl Mover {
 }
 
 fn work(receiver: &mpsc::Receiver<Job>, shared: &Mutex<Option<mpsc::SyncSender<Job>>>) {
-    step_back();
+    step_back(NICENESS);
     loop {
         let job = match receiver.recv_timeout(IDLE) {
             Ok(job) => job,

@@ -24,33 +24,19 @@ use transom_harness::{
     system_prompt::{PromptSection, Text},
 };
 use transom_router::Images;
-use transom_sandbox::{Limits, Sandbox, SandboxConfig};
+use transom_sandbox::Sandbox;
 use transom_tools::Permissions;
 
 use crate::support::{
     memory::{Memory, Setup, store_path},
     model_server::ModelServer,
-    native::Native,
     place::{Place, text},
-    process::{Launch, built},
+    process::Launch,
     recording::{Bindings, Departure, Expected, Met, Step, departures, names, steps},
-    restless::Restless,
     transcript::parting,
+    way::{Way, shipped},
     wire::{Signal, Wire},
 };
-
-/// How a conversation reaches a codec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Native,
-    NativeRestless,
-    Sandboxed,
-    SandboxedRestless,
-    Binary,
-}
-
-const WAYS: [Way; 5] =
-    [Way::Native, Way::NativeRestless, Way::Sandboxed, Way::SandboxedRestless, Way::Binary];
 
 const KEY: &str = "sk-mock";
 const MODEL: &str = "deepseek-v4-flash";
@@ -146,7 +132,7 @@ fn every_file_is_played() {
 fn play(file: &str) {
     let departures = departures();
     let mut first: Option<(Way, Vec<String>)> = None;
-    for way in WAYS {
+    for way in Way::ALL {
         let mut met = Met::default();
         let transcript = play_one(file, way, &departures, &mut met)
             .unwrap_or_else(|wrong| panic!("{way:?}: {wrong}"));
@@ -364,12 +350,8 @@ fn told(expected: &Value, found: &Value) -> String {
 fn open(file: &str, way: Way, place: &Place, model: &ModelServer) -> Box<dyn Wire> {
     let key = (!file.ends_with("-no-credential.jsonl")).then(|| KEY.to_owned());
     let free = FREE.contains(&file);
-    let source = match way {
-        Way::Native => Native::<Conversation>::source(),
-        Way::NativeRestless => Restless::source(Native::<Conversation>::source()),
-        Way::Sandboxed => sandboxed(),
-        Way::SandboxedRestless => Restless::source(sandboxed()),
-        Way::Binary => return Box::new(launch(file, place, model, key, free).start()),
+    let Some(source) = way.source::<Conversation>(sandboxed) else {
+        return Box::new(launch(file, place, model, key, free).start());
     };
     let (mode, policy, preset) = match free {
         true => (Mode::DangerFullAccess, ApprovalPolicy::Never, "danger-full-access"),
@@ -457,12 +439,6 @@ fn launch(
 
 /// The component as it is shipped, compiled once for all tests.
 fn sandboxed() -> Arc<dyn CodecSource> {
-    static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> = LazyLock::new(|| {
-        let sandbox = Sandbox::new(SandboxConfig::default()).expect("a sandbox");
-        let bytes = fs::read(built("components/acp.wasm")).expect("the component");
-        let component =
-            sandbox.load("acp", &bytes, Limits::default()).expect("the component loads");
-        (sandbox, component)
-    });
+    static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> = LazyLock::new(|| shipped("acp"));
     Arc::clone(&COMPONENT.1)
 }

@@ -20,7 +20,7 @@ use transom_harness::{
     system_prompt::{PromptSection, Text},
 };
 use transom_router::{Images, Unseen};
-use transom_sandbox::{Limits, Sandbox, SandboxConfig};
+use transom_sandbox::Sandbox;
 use transom_sdk::Conversation;
 use transom_tools::Permissions;
 
@@ -29,13 +29,12 @@ use crate::support::{
     departures::{self, Departure},
     memory::{Memory, Setup},
     model_server::{ModelServer, Piece, Reply, delta, event},
-    native::Native,
     place::{Place, text},
     play::{Binding, Played, Player},
-    process::{Launch, built, workspace},
-    restless::Restless,
+    process::{Launch, workspace},
     transcript::parting,
     vector::{self, Line, What},
+    way::{Way, shipped},
     wire::Wire,
 };
 
@@ -49,19 +48,6 @@ const CODING: [&str; 6] = ["bash", "edit", "read", "subagent", "todo_write", "wr
 const CODING_AGENT: [&str; 1] = ["v0.1.0rc6.prompt-subagent.jsonl"];
 
 const KEY: &str = "sk-mock";
-
-/// How a conversation reaches a codec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Native,
-    NativeRestless,
-    Sandboxed,
-    SandboxedRestless,
-    Binary,
-}
-
-const WAYS: [Way; 5] =
-    [Way::Native, Way::NativeRestless, Way::Sandboxed, Way::SandboxedRestless, Way::Binary];
 
 /// One test for each file, named like it.
 macro_rules! vectors {
@@ -165,7 +151,7 @@ fn every_departure_changes_something_somewhere() {
 fn play(file: &str) {
     let departures = departures::all();
     let mut first: Option<(Way, Vec<String>)> = None;
-    for way in WAYS {
+    for way in Way::ALL {
         let Played { transcript, unneeded } =
             play_one(file, way, &departures).unwrap_or_else(|wrong| panic!("{way:?}: {wrong}"));
         if let Some(index) = unneeded.first() {
@@ -255,12 +241,8 @@ fn launch(file: &str, lines: &[Line], place: &Place, model: &ModelServer) -> Sta
 }
 
 fn open(way: Way, place: &Place, model: &ModelServer, start: &Start) -> Box<dyn Wire> {
-    let source = match way {
-        Way::Native => Native::<Conversation>::source(),
-        Way::NativeRestless => Restless::source(Native::<Conversation>::source()),
-        Way::Sandboxed => sandboxed(),
-        Way::SandboxedRestless => Restless::source(sandboxed()),
-        Way::Binary => return Box::new(start.launch.start()),
+    let Some(source) = way.source::<Conversation>(sandboxed) else {
+        return Box::new(start.launch.start());
     };
     Box::new(Memory::start(Setup {
         place,
@@ -290,13 +272,7 @@ fn agents() -> AgentConfig {
 
 /// The component as it is shipped, compiled once for all tests.
 fn sandboxed() -> Arc<dyn CodecSource> {
-    static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> = LazyLock::new(|| {
-        let sandbox = Sandbox::new(SandboxConfig::default()).expect("a sandbox");
-        let bytes = fs::read(built("components/sdk.wasm")).expect("the component");
-        let component =
-            sandbox.load("sdk", &bytes, Limits::default()).expect("the component loads");
-        (sandbox, component)
-    });
+    static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> = LazyLock::new(|| shipped("sdk"));
     Arc::clone(&COMPONENT.1)
 }
 

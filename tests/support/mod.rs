@@ -20,4 +20,5 @@ pub(crate) mod signer;
 pub(crate) mod socket;
 pub(crate) mod transcript;
 pub(crate) mod vector;
+pub(crate) mod way;
 pub(crate) mod wire;

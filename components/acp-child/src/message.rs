@@ -8,6 +8,8 @@ use transom_guest::{
     jsonrpc::{RequestId, is_number, is_string, string, trim},
 };
 
+pub(crate) use transom_guest::jsonrpc::{Notification, Request, members};
+
 /// A line of the agent.
 #[derive(Debug)]
 pub(crate) enum Incoming<'a> {
@@ -19,19 +21,6 @@ pub(crate) enum Incoming<'a> {
     Response(Response<'a>),
     /// What is none of these, such as a line of a log: passed over and counted.
     Noise,
-}
-
-#[derive(Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) id: RequestId,
-    pub(crate) method: Cow<'a, str>,
-    pub(crate) params: Option<&'a str>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Notification<'a> {
-    pub(crate) method: Cow<'a, str>,
-    pub(crate) params: Option<&'a str>,
 }
 
 #[derive(Debug)]
@@ -117,23 +106,4 @@ fn refused(error: &str) -> Refused<'_> {
     let [code, message] = members(error, ["code", "message"]).unwrap_or_default();
     let code = code.and_then(|code| code.parse().ok()).unwrap_or_default();
     Refused { code, message: string(message).unwrap_or_default() }
-}
-
-/// Some members of an object, as raw values, the last one where a name repeats.
-pub(crate) fn members<'a, const N: usize>(
-    object: &'a str,
-    names: [&str; N],
-) -> Option<[Option<&'a str>; N]> {
-    let mut found = [None; N];
-    let mut reader = Reader::new(object);
-    reader.object(|reader, name: Text<'_>| {
-        let value = reader.value()?;
-        for (slot, wanted) in found.iter_mut().zip(names) {
-            if name.is(wanted) {
-                *slot = Some(value);
-            }
-        }
-        Some(())
-    })?;
-    Some(found)
 }

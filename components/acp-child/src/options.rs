@@ -1,7 +1,7 @@
 //! What the operator fixes for a connection before it begins: how long an agent may take to be ready.
 //! Options are no part of the packed state: a changed one counts from the next connection on (decision 53).
 
-use transom_guest::{Fault, FaultKind, Framing, Millis, Setup, json::Reader, jsonrpc::trim};
+use transom_guest::{Fault, FaultKind, Framing, Millis, Setup, options};
 
 /// How long an agent may take from its start until it has a session, where nothing else is said.
 const START_MS: Millis = 60_000;
@@ -23,27 +23,8 @@ impl Options {
             return Err(refused(detail));
         }
         let mut options = Options { start_ms: START_MS };
-        let text = trim(&setup.options);
-        if text.is_empty() || text == "null" {
-            return Ok(options);
-        }
-        let mut wrong = None;
-        let mut reader = Reader::new(text);
-        let read = reader.object(|reader, name| {
-            let name = name.decode();
-            let value = reader.value()?;
-            if let Err(complaint) = options.take(&name, value) {
-                wrong.get_or_insert(complaint);
-            }
-            Some(())
-        });
-        if read.is_none() || !reader.at_end() {
-            return Err(refused(format!("options are no JSON object: {text}")));
-        }
-        match wrong {
-            Some(wrong) => Err(refused(wrong)),
-            None => Ok(options),
-        }
+        options::read(&setup.options, |name, value| options.take(name, value))?;
+        Ok(options)
     }
 
     fn take(&mut self, name: &str, value: &str) -> Result<(), String> {

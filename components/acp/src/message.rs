@@ -1,13 +1,13 @@
 //! How a line is classified: what it is by its `id` and `method`, and what is wrong with it.
 //! Members of `params` are read by `params.rs`; what a message means is left to `conversation.rs`.
 
-use std::borrow::Cow;
-
 use transom_guest::{
     Excess, Skipped,
     json::{Reader, Text},
     jsonrpc::{RequestId, is_number, is_string, text, trim},
 };
+
+pub(crate) use transom_guest::jsonrpc::{Notification, Request};
 
 /// Bytes of a line. The host holds lines to it; here it counts for those that become longer as they are read.
 const LINE_BYTES_MAX: usize = 32 << 20;
@@ -23,19 +23,6 @@ pub(crate) enum Incoming<'a> {
     Response(Response<'a>),
     /// Answered with `id: null`; the connection goes on.
     Bad(Bad),
-}
-
-#[derive(Debug)]
-pub(crate) struct Request<'a> {
-    pub(crate) id: RequestId,
-    pub(crate) method: Cow<'a, str>,
-    pub(crate) params: Option<&'a str>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Notification<'a> {
-    pub(crate) method: Cow<'a, str>,
-    pub(crate) params: Option<&'a str>,
 }
 
 #[derive(Debug)]

@@ -1,11 +1,7 @@
 //! What the operator fixes for a connection before it begins: the options of the door.
 //! They are not part of the packed state: a changed option takes effect with a swap (decision 53).
 
-use transom_guest::{
-    Fault, FaultKind, Framing, Setup,
-    json::Reader,
-    jsonrpc::{string, trim},
-};
+use transom_guest::{Fault, FaultKind, Framing, Setup, jsonrpc::string, options};
 
 /// Bytes of an option that is a text.
 const TEXT_BYTES_MAX: usize = 256;
@@ -72,30 +68,9 @@ impl Options {
             page_size: PAGE_SIZE,
             surface: Surface::Automation,
         };
-        let text = trim(&setup.options);
-        if text.is_empty() || text == "null" {
-            return Ok(options);
-        }
-        let mut wrong = None;
-        let mut reader = Reader::new(text);
-        let read = reader.object(|reader, name| {
-            let name = name.decode();
-            let value = reader.value()?;
-            if let Err(complaint) = options.take(&name, value) {
-                wrong.get_or_insert(complaint);
-            }
-            Some(())
-        });
-        if read.is_none() || !reader.at_end() {
-            return Err(refused(format!("options are no JSON object: {text}")));
-        }
-        match wrong {
-            Some(wrong) => Err(refused(wrong)),
-            None => {
-                let surface = options.surface;
-                Ok(options.on(surface))
-            }
-        }
+        options::read(&setup.options, |name, value| options.take(name, value))?;
+        let surface = options.surface;
+        Ok(options.on(surface))
     }
 
     /// The same for a connection of this surface.

@@ -5,9 +5,11 @@ use std::borrow::Cow;
 
 use transom_guest::{
     Excess, Frame, FrameKind, Framing, Manifest, Outputs, Skipped,
-    json::{Reader, Text, push_text},
+    json::{Reader, push_text},
     jsonrpc::{RequestId, string},
 };
+
+pub(crate) use transom_guest::jsonrpc::members;
 
 use crate::{
     choices::Selection,
@@ -503,25 +505,6 @@ pub(crate) fn note_refused(out: &mut Outputs, method: &str, id: &RequestId, code
     push_text(&mut note, &shown(method));
     note.push_str(&format!(",\"id\":{},\"code\":{code}}}", id.0));
     out.note("request-refused", note);
-}
-
-/// Some members of an object, as raw values, the last one where a name repeats.
-pub(crate) fn members<'a, const N: usize>(
-    object: &'a str,
-    names: [&str; N],
-) -> Option<[Option<&'a str>; N]> {
-    let mut found = [None; N];
-    let mut reader = Reader::new(object);
-    reader.object(|reader, name: Text<'_>| {
-        let value = reader.value()?;
-        for (slot, wanted) in found.iter_mut().zip(names) {
-            if name.is(wanted) {
-                *slot = Some(value);
-            }
-        }
-        Some(())
-    })?;
-    Some(found)
 }
 
 pub(crate) fn number(value: Option<&str>) -> Option<u64> {

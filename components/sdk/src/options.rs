@@ -1,12 +1,9 @@
 //! What the operator and the host fix for a connection before it begins: options and facts.
 //! They are not part of the packed state: a changed option takes effect with a swap.
 
-use transom_guest::{Fault, FaultKind, Framing, Setup};
+use transom_guest::{Fault, FaultKind, Framing, Setup, options};
 
-use crate::{
-    json::Reader,
-    message::{string, trim},
-};
+use crate::message::string;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
@@ -44,45 +41,31 @@ impl Options {
             directory: setup.fact("directory").unwrap_or("/").to_owned(),
         };
 
-        let text = trim(&setup.options);
-        if text.is_empty() || text == "null" {
-            return Ok(options);
-        }
-        let mut wrong = None;
-        let mut reader = Reader::new(text);
-        let read = reader.object(|reader, name| {
-            let name = name.decode();
-            let value = reader.value()?;
-            match (&*name, string(Some(value)).as_deref(), value) {
+        options::read(&setup.options, |name, value| {
+            match (name, string(Some(value)).as_deref(), value) {
                 ("scope", Some("all"), _) => options.scope = Scope::All,
                 ("scope", Some("owned"), _) => options.scope = Scope::Owned,
                 ("scope", _, found) => {
-                    wrong.get_or_insert(format!(
+                    return Err(format!(
                         "option scope is {found}; it must be \"all\" or \"owned\""
                     ));
                 }
                 ("maxTokensAsSuccess", _, "true") => options.max_tokens_as_success = true,
                 ("maxTokensAsSuccess", _, "false") => options.max_tokens_as_success = false,
                 ("maxTokensAsSuccess", _, found) => {
-                    wrong.get_or_insert(format!(
+                    return Err(format!(
                         "option maxTokensAsSuccess is {found}; it must be true or false"
                     ));
                 }
                 (unknown, ..) => {
-                    wrong.get_or_insert(format!(
+                    return Err(format!(
                         "option {unknown} is unknown; known are scope and maxTokensAsSuccess"
                     ));
                 }
             }
-            Some(())
-        });
-        if read.is_none() || !reader.at_end() {
-            return Err(refused(format!("options are no JSON object: {text}")));
-        }
-        match wrong {
-            Some(wrong) => Err(refused(wrong)),
-            None => Ok(options),
-        }
+            Ok(())
+        })?;
+        Ok(options)
     }
 }
 

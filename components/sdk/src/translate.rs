@@ -5,8 +5,10 @@ use std::borrow::Cow;
 
 use transom_guest::{Excess, Frame, FrameKind, Framing, Manifest, Outputs, Skipped};
 
+pub(crate) use transom_guest::jsonrpc::members;
+
 use crate::{
-    json::{Reader, Text, push_text},
+    json::{Reader, push_text},
     message::{Params, RequestId, string},
     state::STATE_FORMAT,
 };
@@ -397,25 +399,6 @@ pub(crate) fn unknown_frame(request: Frame) -> Frame {
 pub(crate) fn find<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let [value] = members(object, [name])?;
     value
-}
-
-/// Some members of an object, as raw values, the last one where a name repeats.
-pub(crate) fn members<'a, const N: usize>(
-    object: &'a str,
-    names: [&str; N],
-) -> Option<[Option<&'a str>; N]> {
-    let mut found = [None; N];
-    let mut reader = Reader::new(object);
-    reader.object(|reader, name: Text<'_>| {
-        let value = reader.value()?;
-        for (slot, wanted) in found.iter_mut().zip(names) {
-            if name.is(wanted) {
-                *slot = Some(value);
-            }
-        }
-        Some(())
-    })?;
-    Some(found)
 }
 
 fn concat(parts: &[&str]) -> String {

@@ -3,7 +3,7 @@
 
 use std::{borrow::Cow, str::Utf8Chunk};
 
-use crate::json::{Text, push_text};
+use crate::json::{Reader, Text, push_text};
 
 /// A request's id as JSON text, exactly as it is echoed: a string, a number or `null`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,26 @@ impl RequestId {
             None => raw.into(),
         })
     }
+}
+
+/// A message with a method and an id.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// By which it is answered.
+    pub id: RequestId,
+    /// What is asked.
+    pub method: Cow<'a, str>,
+    /// Raw JSON, where there is any.
+    pub params: Option<&'a str>,
+}
+
+/// A message with a method and no id.
+#[derive(Debug)]
+pub struct Notification<'a> {
+    /// What is told.
+    pub method: Cow<'a, str>,
+    /// Raw JSON, where there is any.
+    pub params: Option<&'a str>,
 }
 
 /// Removes what ECMAScript calls white space from both ends.
@@ -51,6 +71,25 @@ pub fn is_space(character: char) -> bool {
 /// The string that makes up the whole of a raw value.
 pub fn string(value: Option<&str>) -> Option<Cow<'_, str>> {
     Some(Text::of(value?)?.decode())
+}
+
+/// Some members of an object, as raw values, the last one where a name repeats; `None` where it is no object.
+pub fn members<'a, const N: usize>(
+    object: &'a str,
+    names: [&str; N],
+) -> Option<[Option<&'a str>; N]> {
+    let mut found = [None; N];
+    let mut reader = Reader::new(object);
+    reader.object(|reader, name: Text<'_>| {
+        let value = reader.value()?;
+        for (slot, wanted) in found.iter_mut().zip(names) {
+            if name.is(wanted) {
+                *slot = Some(value);
+            }
+        }
+        Some(())
+    })?;
+    Some(found)
 }
 
 /// Whether a raw value is a string.

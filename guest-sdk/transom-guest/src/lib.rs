@@ -1,5 +1,5 @@
 //! What an author needs to write a codec component: types, the [`Machine`] trait, [`export!`], a reader of JSON, the
-//! ids of JSON-RPC, bytes for states, and the transcript player for tests (feature `testing`). The host's half stands in `transom-connection`.
+//! ids of JSON-RPC, options of doors, bytes for states, and the transcript player for tests (feature `testing`). The host's half stands in `transom-connection`.
 
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
@@ -9,6 +9,7 @@ pub mod bindings;
 pub mod component;
 pub mod json;
 pub mod jsonrpc;
+pub mod options;
 pub mod pack;
 #[cfg(feature = "testing")]
 pub mod testing;

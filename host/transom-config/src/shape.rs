@@ -1,6 +1,8 @@
 //! Whether a table has known keys with values of the right type: what can be said of one file alone.
 //! What keys have to do with each other, and which must be there, is checked where they are read.
 
+use std::path::PathBuf;
+
 use toml::de::{DeTable, DeValue};
 use transom_policy::keys::{Key, Kind, Table};
 
@@ -117,6 +119,26 @@ pub(crate) fn command(
         }
     }
     Some(words)
+}
+
+/// The program of a key `command`, and its arguments. A name is looked up in `PATH`; anything else is a file.
+pub(crate) fn program(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<(PathBuf, Vec<String>)> {
+    let words = command(reader, node, "command")?;
+    for (_, at) in words.iter().filter(|(word, _)| word.contains('\0')) {
+        let message = "`command` holds a zero byte, which no program can be given";
+        reader.complain(*at, message.to_owned());
+    }
+    let mut words = words.into_iter();
+    let Some((name, _)) = words.next().filter(|(name, _)| !name.is_empty()) else {
+        let message = "`command` names no program; it begins with one".to_owned();
+        reader.complain(node.span().start, message);
+        return None;
+    };
+    let program = match node.get_ref().as_array()?.iter().next() {
+        Some(first) if name.contains('/') => reader.path_of(first, "command")?,
+        Some(_) | None => name.into(),
+    };
+    Some((program, words.map(|(word, _)| word).collect()))
 }
 
 /// A list of words, each one of `words`; `what` is one of them.

@@ -26,26 +26,15 @@ use transom_io::{
 };
 use transom_process::{Spawner, scrub};
 use transom_router::Reach;
-use transom_sandbox::{Limits, Sandbox, SandboxConfig};
+use transom_sandbox::Sandbox;
 
 use crate::support::{
     agents::{Described, Parent, Traces, program},
     child_recording::{Intervention, backend, intervention, lines, names},
-    native::Native,
     place::{Place, text},
-    process::built,
-    restless::Restless,
+    way::{Way, shipped},
     wire::{PATIENCE, Wire as _},
 };
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    Native,
-    NativeRestless,
-    Sandboxed,
-    SandboxedRestless,
-    Binary,
-}
 
 /// One test for each file, named like it.
 macro_rules! recordings {
@@ -169,20 +158,9 @@ fn reached(traces: &Traces, expected: &[Value], cwd: &Path) {
 }
 
 fn source(way: Way) -> Arc<dyn CodecSource> {
-    static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> = LazyLock::new(|| {
-        let sandbox = Sandbox::new(SandboxConfig::default()).expect("a sandbox");
-        let bytes = fs::read(built("components/acp-child.wasm")).expect("the component");
-        let component =
-            sandbox.load("acp-child", &bytes, Limits::default()).expect("the component loads");
-        (sandbox, component)
-    });
-    match way {
-        Way::Native => Native::<Conversation>::source(),
-        Way::NativeRestless => Restless::source(Native::<Conversation>::source()),
-        Way::Sandboxed => Arc::clone(&COMPONENT.1),
-        Way::SandboxedRestless => Restless::source(Arc::clone(&COMPONENT.1)),
-        Way::Binary => unreachable!("the binary has its own"),
-    }
+    static COMPONENT: LazyLock<(Sandbox, Arc<dyn CodecSource>)> =
+        LazyLock::new(|| shipped("acp-child"));
+    way.source::<Conversation>(|| Arc::clone(&COMPONENT.1)).expect("the binary has its own")
 }
 
 fn provider(

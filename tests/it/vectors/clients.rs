@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::{Start, WAYS, Way, launch, open};
+use super::{Start, Way, launch, open};
 use crate::support::{
     client::{Client, is_idle},
     model_server::ModelServer,
@@ -48,7 +48,7 @@ fn typescript() {
 
 /// Plays what a client sent. `methods` are its requests in order; only `refused` ones may get an error.
 fn play(file: &str, methods: &[&str], refused: &[&str]) {
-    for way in WAYS {
+    for way in Way::ALL {
         let asked = play_one(file, way, refused);
         assert_eq!(asked, methods, "{file}, {way:?}");
     }

@@ -155,7 +155,7 @@ fn agent(
         count("dispose-grace-ms", AGENT_GRACE_MS),
     );
     let command = table.get("command")?;
-    let (program, arguments) = program(reader, command)?;
+    let (program, arguments) = shape::program(reader, command)?;
     let named = |list: Vec<(String, usize)>| list.into_iter().map(|(name, _)| name).collect();
     Some(Agent {
         component: component?,
@@ -192,26 +192,6 @@ fn component(
     );
     reader.complain(node.span().start, message);
     None
-}
-
-/// A name is looked up in PATH; anything else is a file.
-fn program(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<(PathBuf, Vec<String>)> {
-    let words = shape::command(reader, node, "command")?;
-    for (_, at) in words.iter().filter(|(word, _)| word.contains('\0')) {
-        let message = "`command` holds a zero byte, which no program can be given";
-        reader.complain(*at, message.to_owned());
-    }
-    let mut words = words.into_iter();
-    let Some((name, _)) = words.next().filter(|(name, _)| !name.is_empty()) else {
-        let message = "`command` names no program; it begins with one".to_owned();
-        reader.complain(node.span().start, message);
-        return None;
-    };
-    let program = match node.get_ref().as_array()?.iter().next() {
-        Some(first) if name.contains('/') => reader.path_of(first, "command")?,
-        Some(_) | None => name.into(),
-    };
-    Some((program, words.map(|(word, _)| word).collect()))
 }
 
 fn variables(reader: &mut Reader<'_>, table: &DeTable<'_>) -> BTreeMap<String, String> {

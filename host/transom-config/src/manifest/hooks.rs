@@ -137,7 +137,7 @@ fn hook(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<(Hook, usize)> {
         let message = format!("a hook of `{}` is about no tool; leave `tool` out", event.as_str());
         reader.complain(node.span().start, message);
     }
-    let command = table.get("command").and_then(|node| command(reader, node));
+    let command = table.get("command").and_then(|node| shape::program(reader, node));
     let timeout_ms = reader.count(table, "timeout-ms").unwrap_or(HOOK_TIMEOUT_MS);
     let (program, arguments) = command?;
     let directory = reader.sources.directory(at).to_owned();
@@ -148,26 +148,6 @@ fn name(reader: &mut Reader<'_>, table: &DeTable<'_>) -> Option<String> {
     let text = reader.text(table, "name")?;
     let at = table.get("name")?.span().start;
     reader.is_name_at(at, &text, "hook").then_some(text)
-}
-
-fn command(reader: &mut Reader<'_>, node: &Node<'_>) -> Option<(PathBuf, Vec<String>)> {
-    let words = shape::command(reader, node, "command")?;
-    for (_, at) in words.iter().filter(|(word, _)| word.contains('\0')) {
-        let message = "`command` holds a zero byte, which no program can be given";
-        reader.complain(*at, message.to_owned());
-    }
-    let mut words = words.into_iter();
-    let Some((name, _)) = words.next().filter(|(name, _)| !name.is_empty()) else {
-        let message = "`command` names no program; it begins with one".to_owned();
-        reader.complain(node.span().start, message);
-        return None;
-    };
-    // A name is looked up in PATH; anything else is a file.
-    let program = match node.get_ref().as_array()?.iter().next() {
-        Some(first) if name.contains('/') => reader.path_of(first, "command")?,
-        Some(_) | None => name.into(),
-    };
-    Some((program, words.map(|(word, _)| word).collect()))
 }
 
 #[cfg(test)]
